@@ -1,0 +1,7 @@
+# Warnings and sanitizers, for every target of ours. -ffp-contract=off: the order of roundings is part of the product.
+add_library(mneme_options INTERFACE)
+target_compile_options(mneme_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Werror -ffp-contract=off)
+if(MNEME_SANITIZE)
+  target_compile_options(mneme_options INTERFACE -fsanitize=${MNEME_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  target_link_options(mneme_options INTERFACE -fsanitize=${MNEME_SANITIZE})
+endif()

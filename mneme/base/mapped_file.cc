@@ -1,0 +1,46 @@
+#include "mneme/base/mapped_file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "mneme/base/error.h"
+
+namespace mneme {
+
+MappedFile::MappedFile(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  check(fd >= 0, ErrorKind::kIo, "cannot open {}: {}", path, std::strerror(errno));
+  struct Closer {
+    int fd;
+    ~Closer() { ::close(fd); }
+  } closer{fd};
+  struct stat info {};
+  check(::fstat(fd, &info) == 0, ErrorKind::kIo, "cannot read {}: {}", path, std::strerror(errno));
+  check(S_ISREG(info.st_mode), ErrorKind::kIo, "{} is not a regular file", path);
+  size_ = static_cast<std::size_t>(info.st_size);
+  if (size_ == 0) return;
+  void* address = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, fd, 0);
+  check(address != MAP_FAILED, ErrorKind::kIo, "cannot map {} ({} bytes): {}", path, size_, std::strerror(errno));
+  data_ = static_cast<const std::byte*>(address);
+}
+
+MappedFile::~MappedFile() {
+  if (data_) ::munmap(const_cast<std::byte*>(data_), size_);
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+}  // namespace mneme

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace mneme {
+
+/// A read-only memory map of a whole file. Opening costs no reading; pages come in when touched.
+/// Truncating the file while it is mapped is the caller's risk, as with any map (SIGBUS).
+class MappedFile {
+ public:
+  /// Throws Error(kIo) if the path is missing, not a regular file, or cannot be mapped. An empty file is an empty span.
+  explicit MappedFile(const std::string& path);
+  ~MappedFile();
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+
+  std::span<const std::byte> bytes() const noexcept { return {data_, size_}; }
+  std::string_view text() const noexcept { return {reinterpret_cast<const char*>(data_), size_}; }
+  std::size_t size() const noexcept { return size_; }
+
+ private:
+  const std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+}  // namespace mneme

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "mneme/base/dtype.h"
+#include "mneme/base/json.h"
+
+namespace mneme {
+
+/// Rotary position embedding, from `rope_parameters` (or the older `rope_theta` + `rope_scaling`).
+struct RopeConfig {
+  std::string rope_type = "default";  ///< default | linear | llama3 (others are refused when the model is built)
+  double rope_theta = 10000.0;
+  double factor = 1.0;
+  double low_freq_factor = 1.0;
+  double high_freq_factor = 4.0;
+  std::int64_t original_max_position_embeddings = 0;
+};
+
+/// What one attention layer may see of the past.
+enum class LayerType { kFullAttention, kSlidingAttention, kChunkedAttention };
+
+/// The part of config.json that every decoder shares; members carry the file's keys. What only one architecture knows
+/// is read by that architecture from `raw`.
+struct ModelConfig {
+  std::string name;        ///< folder or file that it came from, for messages
+  std::string model_type;  ///< "llama", "mistral", ... : the row of the registry
+  std::int64_t vocab_size = 0;
+  std::int64_t hidden_size = 0;
+  std::int64_t intermediate_size = 0;
+  std::int64_t num_hidden_layers = 0;
+  std::int64_t num_attention_heads = 0;
+  std::int64_t num_key_value_heads = 0;
+  std::int64_t head_dim = 0;
+  std::int64_t max_position_embeddings = 0;
+  double rms_norm_eps = 1e-6;
+  std::string hidden_act = "silu";
+  bool tie_word_embeddings = false;
+  bool attention_bias = false;
+  bool mlp_bias = false;
+  std::optional<std::int64_t> sliding_window;        ///< set only if at least one layer slides
+  std::optional<std::int64_t> attention_chunk_size;  ///< set only if at least one layer is chunked
+  std::vector<LayerType> layer_types;                ///< [num_hidden_layers]
+  RopeConfig rope;
+  std::optional<std::int64_t> bos_token_id, pad_token_id;
+  std::vector<std::int64_t> eos_token_id;
+  DType dtype = DType::kFloat32;  ///< as the checkpoint says ("dtype" or "torch_dtype"); GGUF: bfloat16
+  Json raw;
+
+  /// Reads `path`/config.json, or the metadata of a .gguf file (whose keys become those of config.json).
+  /// Throws Error(kIo / kCorruptData) with file, key and value: missing keys, wrong types, sizes that are not positive
+  /// or do not divide (heads by key/value heads), more than 2^31 of anything.
+  static ModelConfig from_pretrained(const std::string& path);
+
+  /// From parsed config.json text.
+  static ModelConfig from_json(const Json& json, const std::string& name);
+};
+
+}  // namespace mneme
