@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+namespace mneme {
+
+/// One pool of threads for the whole process. Work is fork-join: `run` hands out tasks and returns when all are done.
+///
+/// Workers spin for at most 20 microseconds and then sleep, so that an idle pool costs nothing and a loaded machine is
+/// not made worse. Every thread works with denormals flushed to zero (FTZ, DAZ), the caller too while it is in `run`.
+/// When the pool is busy with another caller's work, `run` does all tasks on the calling thread: results never depend
+/// on the number of threads, only the time does.
+class ThreadPool {
+ public:
+  /// The process's pool; starts with one thread for each core that the process may use.
+  static ThreadPool& global();
+
+  explicit ThreadPool(int n_threads);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  int size() const noexcept;
+
+  /// Changes the number of threads (1 to 1024); waits for work under way. Throws Error(kInvalidArgument) outside that.
+  void resize(int n_threads);
+
+  /// Calls f(i) once for every i in [0, n), spread over the threads; tasks are taken one by one, so uneven ones
+  /// balance. f must not throw. One task, or a call from inside a task, runs on the calling thread. Costs no
+  /// allocation.
+  template <class F>
+  void run(std::int64_t n, F&& f) {
+    run_tasks(
+        n, [](void* context, std::int64_t i) { (*static_cast<std::remove_reference_t<F>*>(context))(i); }, &f);
+  }
+
+ private:
+  using Task = void (*)(void* context, std::int64_t i);
+  void run_tasks(std::int64_t n, Task task, void* context);
+
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace mneme

@@ -1,0 +1,130 @@
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstdint>
+
+namespace mneme::kernels {
+
+/// Sixteen float lanes as two AVX2 registers. Contracts: lanes_scalar.h.
+struct LanesAvx2 {
+  static constexpr int kWidth = 16;
+  __m256 lo, hi;
+
+  static LanesAvx2 zero() { return {_mm256_setzero_ps(), _mm256_setzero_ps()}; }
+  static LanesAvx2 set1(float x) { return {_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
+  static LanesAvx2 load(const float* p) { return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)}; }
+  static LanesAvx2 load_first(const float* p, int n) {
+    return {_mm256_maskload_ps(p, first_mask(n)), _mm256_maskload_ps(p + 8, first_mask(n - 8))};
+  }
+  static LanesAvx2 load_float16(const std::uint16_t* p) {
+    return {_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))),
+            _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p + 8)))};
+  }
+  static LanesAvx2 load_bfloat16(const std::uint16_t* p) { return {widen(p), widen(p + 8)}; }
+  static LanesAvx2 load_even(const std::uint16_t* pairs) { return {even(pairs), even(pairs + 16)}; }
+  static LanesAvx2 load_odd(const std::uint16_t* pairs) { return {odd(pairs), odd(pairs + 16)}; }
+
+  void store(float* p) const {
+    _mm256_storeu_ps(p, lo);
+    _mm256_storeu_ps(p + 8, hi);
+  }
+  void store_first(float* p, int n) const {
+    _mm256_maskstore_ps(p, first_mask(n), lo);
+    _mm256_maskstore_ps(p + 8, first_mask(n - 8), hi);
+  }
+  void store_float16(std::uint16_t* p) const {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_cvtps_ph(lo, _MM_FROUND_TO_NEAREST_INT));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p + 8), _mm256_cvtps_ph(hi, _MM_FROUND_TO_NEAREST_INT));
+  }
+  void store_bfloat16(std::uint16_t* p) const {
+    const __m256i packed = _mm256_packus_epi32(_mm256_srli_epi32(rounded(lo), 16), _mm256_srli_epi32(rounded(hi), 16));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm256_permute4x64_epi64(packed, 0xd8));
+  }
+
+  friend LanesAvx2 operator+(LanesAvx2 a, LanesAvx2 b) {
+    return {_mm256_add_ps(a.lo, b.lo), _mm256_add_ps(a.hi, b.hi)};
+  }
+  friend LanesAvx2 operator-(LanesAvx2 a, LanesAvx2 b) {
+    return {_mm256_sub_ps(a.lo, b.lo), _mm256_sub_ps(a.hi, b.hi)};
+  }
+  friend LanesAvx2 operator*(LanesAvx2 a, LanesAvx2 b) {
+    return {_mm256_mul_ps(a.lo, b.lo), _mm256_mul_ps(a.hi, b.hi)};
+  }
+  friend LanesAvx2 operator/(LanesAvx2 a, LanesAvx2 b) {
+    return {_mm256_div_ps(a.lo, b.lo), _mm256_div_ps(a.hi, b.hi)};
+  }
+  static LanesAvx2 fma(LanesAvx2 a, LanesAvx2 b, LanesAvx2 c) {
+    return {_mm256_fmadd_ps(a.lo, b.lo, c.lo), _mm256_fmadd_ps(a.hi, b.hi, c.hi)};
+  }
+  static LanesAvx2 max(LanesAvx2 a, LanesAvx2 b) { return {_mm256_max_ps(a.lo, b.lo), _mm256_max_ps(a.hi, b.hi)}; }
+  static LanesAvx2 min(LanesAvx2 a, LanesAvx2 b) { return {_mm256_min_ps(a.lo, b.lo), _mm256_min_ps(a.hi, b.hi)}; }
+  static LanesAvx2 if_less(LanesAvx2 a, LanesAvx2 b, LanesAvx2 x, LanesAvx2 y) {
+    return {_mm256_blendv_ps(y.lo, x.lo, _mm256_cmp_ps(a.lo, b.lo, _CMP_LT_OQ)),
+            _mm256_blendv_ps(y.hi, x.hi, _mm256_cmp_ps(a.hi, b.hi, _CMP_LT_OQ))};
+  }
+  static LanesAvx2 keep(LanesAvx2 a, int first, int last, float fill) {
+    const __m256 other = _mm256_set1_ps(fill);
+    return {_mm256_blendv_ps(other, a.lo, range_mask(first, last, 0)),
+            _mm256_blendv_ps(other, a.hi, range_mask(first, last, 8))};
+  }
+  static LanesAvx2 round(LanesAvx2 a) {
+    constexpr int kNearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+    return {_mm256_round_ps(a.lo, kNearest), _mm256_round_ps(a.hi, kNearest)};
+  }
+  static LanesAvx2 pow2(LanesAvx2 n) { return {pow2(n.lo), pow2(n.hi)}; }
+  static LanesAvx2 to_bfloat16_and_back(LanesAvx2 a) { return {cleared(rounded(a.lo)), cleared(rounded(a.hi))}; }
+
+  float sum() const {
+    const __m256 eight = _mm256_add_ps(lo, hi);
+    const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+    const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps(two, two, 1)));
+  }
+  float largest() const {
+    const __m256 eight = _mm256_max_ps(lo, hi);
+    const __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+    const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_max_ss(two, _mm_shuffle_ps(two, two, 1)));
+  }
+
+ private:
+  static __m256i first_mask(int n) {
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+  }
+  static __m256 range_mask(int first, int last, int offset) {
+    const __m256i lane = _mm256_add_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), _mm256_set1_epi32(offset));
+    const __m256i below = _mm256_cmpgt_epi32(_mm256_set1_epi32(first), lane);
+    return _mm256_castsi256_ps(_mm256_andnot_si256(below, _mm256_cmpgt_epi32(_mm256_set1_epi32(last), lane)));
+  }
+  static __m256 widen(const std::uint16_t* p) {
+    const __m128i half = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(half), 16));
+  }
+  static __m256 even(const std::uint16_t* pairs) {
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(pairs)), 16));
+  }
+  static __m256 odd(const std::uint16_t* pairs) {
+    return cleared(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(pairs)));
+  }
+  static __m256 cleared(__m256i bits) {
+    return _mm256_castsi256_ps(_mm256_and_si256(bits, _mm256_set1_epi32(static_cast<int>(0xffff0000u))));
+  }
+  /// Bits whose upper half is the nearest bfloat16 (ties to even; NaN made quiet).
+  static __m256i rounded(__m256 x) {
+    const __m256i bits = _mm256_castps_si256(x);
+    const __m256i odd_bit = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+    const __m256i up = _mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7fff)), odd_bit);
+    const __m256i quiet = _mm256_or_si256(bits, _mm256_set1_epi32(0x400000));
+    // By bits, not by comparing floats: under DAZ that would be the same, but this needs no proof.
+    const __m256i magnitude = _mm256_and_si256(bits, _mm256_set1_epi32(0x7fffffff));
+    const __m256i is_nan = _mm256_cmpgt_epi32(magnitude, _mm256_set1_epi32(0x7f800000));
+    return _mm256_blendv_epi8(up, quiet, is_nan);
+  }
+  static __m256 pow2(__m256 n) {
+    const __m256i exponent = _mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(exponent, 23));
+  }
+};
+
+}  // namespace mneme::kernels

@@ -1,0 +1,92 @@
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstdint>
+
+namespace mneme::kernels {
+
+/// Sixteen float lanes as one AVX-512 register. Contracts: lanes_scalar.h.
+struct LanesAvx512 {
+  static constexpr int kWidth = 16;
+  __m512 v;
+
+  static LanesAvx512 zero() { return {_mm512_setzero_ps()}; }
+  static LanesAvx512 set1(float x) { return {_mm512_set1_ps(x)}; }
+  static LanesAvx512 load(const float* p) { return {_mm512_loadu_ps(p)}; }
+  static LanesAvx512 load_first(const float* p, int n) { return {_mm512_maskz_loadu_ps(below(n), p)}; }
+  static LanesAvx512 load_float16(const std::uint16_t* p) {
+    return {_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))};
+  }
+  static LanesAvx512 load_bfloat16(const std::uint16_t* p) {
+    const __m256i half = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+    return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16))};
+  }
+  static LanesAvx512 load_even(const std::uint16_t* pairs) {
+    return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_loadu_si512(pairs), 16))};
+  }
+  static LanesAvx512 load_odd(const std::uint16_t* pairs) { return {cleared(_mm512_loadu_si512(pairs))}; }
+
+  void store(float* p) const { _mm512_storeu_ps(p, v); }
+  void store_first(float* p, int n) const { _mm512_mask_storeu_ps(p, below(n), v); }
+  void store_float16(std::uint16_t* p) const {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
+  }
+  void store_bfloat16(std::uint16_t* p) const {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi32_epi16(_mm512_srli_epi32(rounded(v), 16)));
+  }
+
+  friend LanesAvx512 operator+(LanesAvx512 a, LanesAvx512 b) { return {_mm512_add_ps(a.v, b.v)}; }
+  friend LanesAvx512 operator-(LanesAvx512 a, LanesAvx512 b) { return {_mm512_sub_ps(a.v, b.v)}; }
+  friend LanesAvx512 operator*(LanesAvx512 a, LanesAvx512 b) { return {_mm512_mul_ps(a.v, b.v)}; }
+  friend LanesAvx512 operator/(LanesAvx512 a, LanesAvx512 b) { return {_mm512_div_ps(a.v, b.v)}; }
+  static LanesAvx512 fma(LanesAvx512 a, LanesAvx512 b, LanesAvx512 c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }
+  static LanesAvx512 max(LanesAvx512 a, LanesAvx512 b) { return {_mm512_max_ps(a.v, b.v)}; }
+  static LanesAvx512 min(LanesAvx512 a, LanesAvx512 b) { return {_mm512_min_ps(a.v, b.v)}; }
+  static LanesAvx512 if_less(LanesAvx512 a, LanesAvx512 b, LanesAvx512 x, LanesAvx512 y) {
+    return {_mm512_mask_blend_ps(_mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ), y.v, x.v)};
+  }
+  static LanesAvx512 keep(LanesAvx512 a, int first, int last, float fill) {
+    const __mmask16 mask = static_cast<__mmask16>(below(last) & ~below(first));
+    return {_mm512_mask_blend_ps(mask, _mm512_set1_ps(fill), a.v)};
+  }
+  static LanesAvx512 round(LanesAvx512 a) {
+    return {_mm512_roundscale_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
+  }
+  static LanesAvx512 pow2(LanesAvx512 n) {
+    const __m512i exponent = _mm512_add_epi32(_mm512_cvtps_epi32(n.v), _mm512_set1_epi32(127));
+    return {_mm512_castsi512_ps(_mm512_slli_epi32(exponent, 23))};
+  }
+  static LanesAvx512 to_bfloat16_and_back(LanesAvx512 a) { return {cleared(rounded(a.v))}; }
+
+  float sum() const {
+    const __m256 eight = _mm256_add_ps(_mm512_castps512_ps256(v), upper(v));
+    const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+    const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps(two, two, 1)));
+  }
+  float largest() const {
+    const __m256 eight = _mm256_max_ps(_mm512_castps512_ps256(v), upper(v));
+    const __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+    const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_max_ss(two, _mm_shuffle_ps(two, two, 1)));
+  }
+
+ private:
+  static __mmask16 below(int n) { return static_cast<__mmask16>(n <= 0 ? 0u : n >= 16 ? 0xffffu : (1u << n) - 1u); }
+  static __m256 upper(__m512 x) { return _mm512_extractf32x8_ps(x, 1); }
+  static __m512 cleared(__m512i bits) {
+    return _mm512_castsi512_ps(_mm512_and_si512(bits, _mm512_set1_epi32(static_cast<int>(0xffff0000u))));
+  }
+  /// Bits whose upper half is the nearest bfloat16 (ties to even; NaN made quiet).
+  static __m512i rounded(__m512 x) {
+    const __m512i bits = _mm512_castps_si512(x);
+    const __m512i odd_bit = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+    const __m512i up = _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), odd_bit);
+    const __m512i magnitude = _mm512_and_si512(bits, _mm512_set1_epi32(0x7fffffff));
+    const __mmask16 is_nan = _mm512_cmpgt_epi32_mask(magnitude, _mm512_set1_epi32(0x7f800000));
+    return _mm512_mask_or_epi32(up, is_nan, bits, _mm512_set1_epi32(0x400000));
+  }
+};
+
+}  // namespace mneme::kernels

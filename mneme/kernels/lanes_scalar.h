@@ -1,0 +1,120 @@
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+#include "mneme/base/dtype.h"
+
+namespace mneme::kernels {
+
+/// Sixteen float lanes, one at a time: what every other Lanes type must equal bit for bit.
+///
+/// All instruction sets work on sixteen lanes (AVX2 as two registers), and sums across lanes have one fixed tree, so a
+/// kernel written over Lanes gives the same bits on all of them. Pairs are the layout of bfloat16 products: sixteen
+/// (even, odd) neighbours along the inner dimension, interleaved.
+struct LanesScalar {
+  static constexpr int kWidth = 16;
+  float v[16];
+
+  template <class F>
+  static LanesScalar each(F f) {
+    LanesScalar r;
+    for (int i = 0; i < 16; ++i) r.v[i] = f(i);
+    return r;
+  }
+
+  static LanesScalar zero() { return set1(0.0f); }
+  static LanesScalar set1(float x) {
+    return each([&](int) { return x; });
+  }
+  static LanesScalar load(const float* p) {
+    return each([&](int i) { return p[i]; });
+  }
+  static LanesScalar load_first(const float* p, int n) {
+    return each([&](int i) { return i < n ? p[i] : 0.0f; });
+  }
+  static LanesScalar load_float16(const std::uint16_t* p) {
+    return each([&](int i) { return from_float16(p[i]); });
+  }
+  static LanesScalar load_bfloat16(const std::uint16_t* p) {
+    return each([&](int i) { return from_bfloat16(p[i]); });
+  }
+  static LanesScalar load_even(const std::uint16_t* pairs) {
+    return each([&](int i) { return from_bfloat16(pairs[2 * i]); });
+  }
+  static LanesScalar load_odd(const std::uint16_t* pairs) {
+    return each([&](int i) { return from_bfloat16(pairs[2 * i + 1]); });
+  }
+
+  void store(float* p) const { std::memcpy(p, v, sizeof v); }
+  void store_first(float* p, int n) const { std::memcpy(p, v, static_cast<std::size_t>(n) * sizeof(float)); }
+  void store_float16(std::uint16_t* p) const {
+    for (int i = 0; i < 16; ++i) p[i] = to_float16(v[i]);
+  }
+  void store_bfloat16(std::uint16_t* p) const {
+    for (int i = 0; i < 16; ++i) p[i] = to_bfloat16(v[i]);
+  }
+
+  friend LanesScalar operator+(LanesScalar a, LanesScalar b) {
+    return each([&](int i) { return a.v[i] + b.v[i]; });
+  }
+  friend LanesScalar operator-(LanesScalar a, LanesScalar b) {
+    return each([&](int i) { return a.v[i] - b.v[i]; });
+  }
+  friend LanesScalar operator*(LanesScalar a, LanesScalar b) {
+    return each([&](int i) { return a.v[i] * b.v[i]; });
+  }
+  friend LanesScalar operator/(LanesScalar a, LanesScalar b) {
+    return each([&](int i) { return a.v[i] / b.v[i]; });
+  }
+  /// a * b + c, rounded once.
+  static LanesScalar fma(LanesScalar a, LanesScalar b, LanesScalar c) {
+    return each([&](int i) { return __builtin_fmaf(a.v[i], b.v[i], c.v[i]); });
+  }
+  /// a > b ? a : b (so b where a is NaN), as the x86 instruction defines it.
+  static LanesScalar max(LanesScalar a, LanesScalar b) {
+    return each([&](int i) { return a.v[i] > b.v[i] ? a.v[i] : b.v[i]; });
+  }
+  static LanesScalar min(LanesScalar a, LanesScalar b) {
+    return each([&](int i) { return a.v[i] < b.v[i] ? a.v[i] : b.v[i]; });
+  }
+  /// a < b ? x : y.
+  static LanesScalar if_less(LanesScalar a, LanesScalar b, LanesScalar x, LanesScalar y) {
+    return each([&](int i) { return a.v[i] < b.v[i] ? x.v[i] : y.v[i]; });
+  }
+  /// Lanes first <= i < last of `a`, `fill` elsewhere; any integers are allowed.
+  static LanesScalar keep(LanesScalar a, int first, int last, float fill) {
+    return each([&](int i) { return i >= first && i < last ? a.v[i] : fill; });
+  }
+  /// Nearest integer, ties to even.
+  static LanesScalar round(LanesScalar a) {
+    return each([&](int i) { return __builtin_rintf(a.v[i]); });
+  }
+  /// 2^n for integral n in [-126, 127].
+  static LanesScalar pow2(LanesScalar n) {
+    return each([&](int i) { return std::bit_cast<float>((static_cast<std::int32_t>(n.v[i]) + 127) << 23); });
+  }
+  /// Rounds each lane to the nearest bfloat16 and widens it again.
+  static LanesScalar to_bfloat16_and_back(LanesScalar a) {
+    return each([&](int i) { return from_bfloat16(to_bfloat16(a.v[i])); });
+  }
+
+  /// Sum of all lanes: halves added, then quarters, eighths, neighbours.
+  float sum() const {
+    float t[16];
+    std::memcpy(t, v, sizeof t);
+    for (int half = 8; half; half /= 2) {
+      for (int i = 0; i < half; ++i) t[i] = t[i] + t[i + half];
+    }
+    return t[0];
+  }
+  float largest() const {
+    float r = v[0];
+    for (float x : v) r = x > r ? x : r;
+    return r;
+  }
+};
+
+}  // namespace mneme::kernels
