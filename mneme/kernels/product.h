@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+
+#include "mneme/kernels/kernels.h"
+
+/// The one product that linear layers and attention share, written once over a Lanes type.
+///
+/// A Format (Float32Format<L>, Float16Format<L>, BFloat16Format<L>, AmxFormat<L, Tiles>) says how the right-hand side is
+/// stored and in which order an output is summed. All have
+///
+///   static constexpr DType kFormat;
+///   static std::int64_t prepared_bytes(std::int64_t inner);
+///   static void prepare(const float* x, std::int64_t x_stride, std::int64_t n_rows, std::int64_t inner, void* out);
+///   static void product(const ProductArgs& args);
+///
+/// Everything here is a template over L, so that code compiled for one instruction set is never linked into another.
+namespace mneme::kernels {
+
+/// y[m][n] = sum_k x[m][k] w[n][k], for whole panels: y has room for 16 columns of each.
+struct ProductArgs {
+  const void* x;
+  std::int64_t x_stride;  ///< bytes
+  const void* panels;
+  float* y;
+  std::int64_t y_stride;  ///< floats
+  std::int64_t n_rows, inner, n_panels;
+};
+
+}  // namespace mneme::kernels
