@@ -1,25 +1,41 @@
 # mneme_layer(<folder> [TORCH] [PUBLIC libs...] [PRIVATE libs...])
-# One static library of all mneme/<folder>/*.cc (main.cc apart). Its PUBLIC libraries are the layers below it, so an
+# One static library of all mneme/<folder>/*.cc (main.cc and isa_*.cc apart). Its PUBLIC libraries are the layers below it, so an
 # include against the direction of the architecture does not link; scripts/check_includes.py names it sooner.
 # TORCH: the folder sees ATen, through one precompiled header.
+include(torch_header)
+
 function(mneme_layer folder)
   cmake_parse_arguments(arg "TORCH" "" "PUBLIC;PRIVATE" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/mneme/${folder}/*.cc)
-  list(FILTER sources EXCLUDE REGEX "/main\\.cc$")
+  list(FILTER sources EXCLUDE REGEX "/(main|isa_[a-z0-9]+)\\.cc$")
+  if(arg_TORCH)
+    list(APPEND arg_PUBLIC mneme::torch)
+  endif()
   if(sources)
     add_library(mneme_${folder} STATIC ${sources})
     target_include_directories(mneme_${folder} PUBLIC ${CMAKE_SOURCE_DIR})
     target_link_libraries(mneme_${folder} PUBLIC ${arg_PUBLIC} PRIVATE ${arg_PRIVATE} mneme_options)
     if(arg_TORCH)
-      target_link_libraries(mneme_${folder} PUBLIC mneme_torch)
       mneme_use_torch_header(mneme_${folder})
     endif()
   else()
     add_library(mneme_${folder} INTERFACE)
     target_include_directories(mneme_${folder} INTERFACE ${CMAKE_SOURCE_DIR})
     target_link_libraries(mneme_${folder} INTERFACE ${arg_PUBLIC})
-    if(arg_TORCH)
-      target_link_libraries(mneme_${folder} INTERFACE mneme_torch)
-    endif()
   endif()
+endfunction()
+
+# mneme_link_whole(<target> <layers>...): puts every object of the layers into <target>, used there or not.
+function(mneme_link_whole target)
+  set(layers ${ARGN})
+  foreach(layer ${ARGN})
+    get_target_property(type ${layer} TYPE)
+    if(type STREQUAL "INTERFACE_LIBRARY")
+      list(REMOVE_ITEM layers ${layer})
+    endif()
+  endforeach()
+  list(JOIN layers "," names)
+  target_link_libraries(${target} PRIVATE $<LINK_LIBRARY:WHOLE_ARCHIVE,${layers}>)
+  # The layers name each other plainly; here all of those mentions mean the whole archive.
+  set_property(TARGET ${target} PROPERTY LINK_LIBRARY_OVERRIDE "WHOLE_ARCHIVE,${names}")
 endfunction()
