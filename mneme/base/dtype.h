@@ -10,7 +10,7 @@ namespace mneme {
 /// Element types that weights, activations and cache payloads are stored in.
 enum class DType : std::uint8_t { kFloat32, kBFloat16, kFloat16 };
 
-constexpr std::size_t size_of(DType dtype) { return dtype == DType::kFloat32 ? 4 : 2; }
+[[gnu::always_inline]] constexpr std::size_t size_of(DType dtype) { return dtype == DType::kFloat32 ? 4 : 2; }
 
 /// "float32", "bfloat16", "float16": the names of config.json and of `--dtype`.
 constexpr std::string_view name_of(DType dtype) {

@@ -29,16 +29,19 @@ namespace mneme::kernels {
 
 inline constexpr std::int64_t kPanel = 16;
 
-constexpr std::int64_t round_up(std::int64_t n, std::int64_t multiple) {
+// Ordinary inline functions that kernels call are always_inline: an out-of-line copy compiled for AVX-512 could be the
+// one that the linker keeps for everybody (scripts/check_isa_symbols.py holds the objects to it).
+
+[[gnu::always_inline]] constexpr std::int64_t round_up(std::int64_t n, std::int64_t multiple) {
   return (n + multiple - 1) / multiple * multiple;
 }
 
 /// Length of the inner dimension as stored in panels.
-constexpr std::int64_t padded_inner(DType format, std::int64_t inner) {
+[[gnu::always_inline]] constexpr std::int64_t padded_inner(DType format, std::int64_t inner) {
   return format == DType::kBFloat16 ? round_up(inner, 32) : inner;
 }
 /// Bytes of one panel.
-constexpr std::int64_t panel_bytes(DType format, std::int64_t inner) {
+[[gnu::always_inline]] constexpr std::int64_t panel_bytes(DType format, std::int64_t inner) {
   return padded_inner(format, inner) * kPanel * static_cast<std::int64_t>(size_of(format));
 }
 
@@ -48,12 +51,14 @@ struct BlockLayout {
   DType format = DType::kFloat32;
   std::int64_t n_heads = 0, key_dim = 0, value_dim = 0;
 
-  constexpr std::int64_t key_tile_bytes() const { return kBlockTokens / kPanel * panel_bytes(format, key_dim); }
-  constexpr std::int64_t value_tile_bytes() const {
+  [[gnu::always_inline]] constexpr std::int64_t key_tile_bytes() const {
+    return kBlockTokens / kPanel * panel_bytes(format, key_dim);
+  }
+  [[gnu::always_inline]] constexpr std::int64_t value_tile_bytes() const {
     return round_up(value_dim, kPanel) / kPanel * panel_bytes(format, kBlockTokens);
   }
-  constexpr std::int64_t head_bytes() const { return key_tile_bytes() + value_tile_bytes(); }
-  constexpr std::int64_t block_bytes() const { return n_heads * head_bytes(); }
+  [[gnu::always_inline]] constexpr std::int64_t head_bytes() const { return key_tile_bytes() + value_tile_bytes(); }
+  [[gnu::always_inline]] constexpr std::int64_t block_bytes() const { return n_heads * head_bytes(); }
 
   friend constexpr bool operator==(const BlockLayout&, const BlockLayout&) = default;
 };
@@ -88,7 +93,9 @@ struct AttendArgs {
 inline constexpr std::int64_t kMaxAttendRows = 48;
 
 /// Floats of the running state of one row: maximum, sum, padding to 16, and the unnormalized output.
-constexpr std::int64_t attend_state_floats(std::int64_t value_dim) { return 16 + round_up(value_dim, kPanel); }
+[[gnu::always_inline]] constexpr std::int64_t attend_state_floats(std::int64_t value_dim) {
+  return 16 + round_up(value_dim, kPanel);
+}
 
 /// What depends on the format of weights or cache blocks.
 struct FormatKernels {

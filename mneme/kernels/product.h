@@ -6,14 +6,15 @@
 
 /// The one product that linear layers and attention share, written once over a Lanes type.
 ///
-/// A Format (Float32Format<L>, Float16Format<L>, BFloat16Format<L>, AmxFormat<L, Tiles>) says how the right-hand side is
-/// stored and in which order an output is summed. All have
+/// A Format (Float32Format<L>, Float16Format<L>, BFloat16Format<L>, AmxFormat<L, Tiles>) says how the right-hand side
+/// is stored and in which order an output is summed. All have
 ///
 ///   static constexpr DType kFormat;
-///   static std::int64_t prepared_bytes(std::int64_t inner);
+///   static std::int64_t prepared_bytes(std::int64_t inner);   // 0: product reads float32 rows as they are
 ///   static void prepare(const float* x, std::int64_t x_stride, std::int64_t n_rows, std::int64_t inner, void* out);
 ///   static void product(const ProductArgs& args);
 ///
+/// `prepare` writes row r at out + r * prepared_bytes(inner), 64-byte aligned if out is.
 /// Everything here is a template over L, so that code compiled for one instruction set is never linked into another.
 namespace mneme::kernels {
 

@@ -1,0 +1,33 @@
+#pragma once
+
+#include "mneme/kernels/linear.h"
+#include "mneme/kernels/product_bfloat16.h"
+#include "mneme/kernels/product_float.h"
+
+namespace mneme::kernels {
+
+/// The tables that isa_*.cc define, all constants: reading them runs no code of their instruction set.
+extern const Table kScalarTable, kAvx2Table, kAvx512Table, kAmxTable;
+
+template <class L, class Format>
+constexpr FormatKernels make_format_kernels() {
+  return {.prepared_bytes = Format::prepared_bytes,
+          .prepare = Format::prepare,
+          .linear = linear<L, Format>,
+          .attend = nullptr,
+          .store_tokens = nullptr,
+          .load_tokens = nullptr};
+}
+
+/// Every kernel compiled over one Lanes type, with the bfloat16 product that its instruction set has.
+template <class L, class BFloat16>
+constexpr Table make_table(const char* name) {
+  Table table{};
+  table.name = name;
+  table.formats[static_cast<int>(DType::kFloat32)] = make_format_kernels<L, Float32Format<L>>();
+  table.formats[static_cast<int>(DType::kBFloat16)] = make_format_kernels<L, BFloat16>();
+  table.formats[static_cast<int>(DType::kFloat16)] = make_format_kernels<L, Float16Format<L>>();
+  return table;
+}
+
+}  // namespace mneme::kernels
