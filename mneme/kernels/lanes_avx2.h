@@ -9,6 +9,7 @@ namespace mneme::kernels {
 /// Sixteen float lanes as two AVX2 registers. Contracts: lanes_scalar.h.
 struct LanesAvx2 {
   static constexpr int kWidth = 16;
+  static constexpr int kTileRows = 6, kTilePanels = 1;
   __m256 lo, hi;
 
   static LanesAvx2 zero() { return {_mm256_setzero_ps(), _mm256_setzero_ps()}; }
@@ -40,6 +41,10 @@ struct LanesAvx2 {
   void store_bfloat16(std::uint16_t* p) const {
     const __m256i packed = _mm256_packus_epi32(_mm256_srli_epi32(rounded(lo), 16), _mm256_srli_epi32(rounded(hi), 16));
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm256_permute4x64_epi64(packed, 0xd8));
+  }
+  static void store_pairs(LanesAvx2 even, LanesAvx2 odd, std::uint16_t* pairs) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(pairs), paired(even.lo, odd.lo));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(pairs + 16), paired(even.hi, odd.hi));
   }
 
   friend LanesAvx2 operator+(LanesAvx2 a, LanesAvx2 b) {
@@ -87,6 +92,7 @@ struct LanesAvx2 {
     const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
     return _mm_cvtss_f32(_mm_max_ss(two, _mm_shuffle_ps(two, two, 1)));
   }
+  float first() const { return _mm256_cvtss_f32(lo); }
 
  private:
   static __m256i first_mask(int n) {
@@ -120,6 +126,9 @@ struct LanesAvx2 {
     const __m256i magnitude = _mm256_and_si256(bits, _mm256_set1_epi32(0x7fffffff));
     const __m256i is_nan = _mm256_cmpgt_epi32(magnitude, _mm256_set1_epi32(0x7f800000));
     return _mm256_blendv_epi8(up, quiet, is_nan);
+  }
+  static __m256i paired(__m256 even, __m256 odd) {
+    return _mm256_or_si256(_mm256_srli_epi32(rounded(even), 16), _mm256_castps_si256(cleared(rounded(odd))));
   }
   static __m256 pow2(__m256 n) {
     const __m256i exponent = _mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127));

@@ -9,6 +9,7 @@ namespace mneme::kernels {
 /// Sixteen float lanes as one AVX-512 register. Contracts: lanes_scalar.h.
 struct LanesAvx512 {
   static constexpr int kWidth = 16;
+  static constexpr int kTileRows = 12, kTilePanels = 2;
   __m512 v;
 
   static LanesAvx512 zero() { return {_mm512_setzero_ps()}; }
@@ -34,6 +35,10 @@ struct LanesAvx512 {
   }
   void store_bfloat16(std::uint16_t* p) const {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi32_epi16(_mm512_srli_epi32(rounded(v), 16)));
+  }
+  static void store_pairs(LanesAvx512 even, LanesAvx512 odd, std::uint16_t* pairs) {
+    const __m512i low = _mm512_srli_epi32(rounded(even.v), 16);
+    _mm512_storeu_si512(pairs, _mm512_or_si512(low, _mm512_castps_si512(cleared(rounded(odd.v)))));
   }
 
   friend LanesAvx512 operator+(LanesAvx512 a, LanesAvx512 b) { return {_mm512_add_ps(a.v, b.v)}; }
@@ -71,6 +76,7 @@ struct LanesAvx512 {
     const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
     return _mm_cvtss_f32(_mm_max_ss(two, _mm_shuffle_ps(two, two, 1)));
   }
+  float first() const { return _mm512_cvtss_f32(v); }
 
  private:
   static __mmask16 below(int n) { return static_cast<__mmask16>(n <= 0 ? 0u : n >= 16 ? 0xffffu : (1u << n) - 1u); }

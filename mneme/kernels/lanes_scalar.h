@@ -16,6 +16,8 @@ namespace mneme::kernels {
 /// (even, odd) neighbours along the inner dimension, interleaved.
 struct LanesScalar {
   static constexpr int kWidth = 16;
+  /// The register tile of a product: rows and panels whose sums, with weights and a value, fill the registers.
+  static constexpr int kTileRows = 4, kTilePanels = 1;
   float v[16];
 
   template <class F>
@@ -55,6 +57,13 @@ struct LanesScalar {
   }
   void store_bfloat16(std::uint16_t* p) const {
     for (int i = 0; i < 16; ++i) p[i] = to_bfloat16(v[i]);
+  }
+  /// Interleaves two sets of lanes, rounded to bfloat16: the reverse of load_even and load_odd.
+  static void store_pairs(LanesScalar even, LanesScalar odd, std::uint16_t* pairs) {
+    for (int i = 0; i < 16; ++i) {
+      pairs[2 * i] = to_bfloat16(even.v[i]);
+      pairs[2 * i + 1] = to_bfloat16(odd.v[i]);
+    }
   }
 
   friend LanesScalar operator+(LanesScalar a, LanesScalar b) {
@@ -110,11 +119,16 @@ struct LanesScalar {
     }
     return t[0];
   }
+  /// Largest lane by the same tree of `max`.
   float largest() const {
-    float r = v[0];
-    for (float x : v) r = x > r ? x : r;
-    return r;
+    float t[16];
+    std::memcpy(t, v, sizeof t);
+    for (int half = 8; half; half /= 2) {
+      for (int i = 0; i < half; ++i) t[i] = t[i] > t[i + half] ? t[i] : t[i + half];
+    }
+    return t[0];
   }
+  float first() const { return v[0]; }
 };
 
 }  // namespace mneme::kernels
