@@ -1,0 +1,86 @@
+#include "mneme/ops/attention_aten.h"
+
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "mneme/ops/block_tensor.h"
+
+namespace mneme::ops {
+namespace {
+
+using kernels::kBlockTokens;
+using kernels::kSpanBlocks;
+
+const std::byte* block_at(const AttendSequence& s, std::int64_t block) {
+  return s.spans[static_cast<std::size_t>(block / kSpanBlocks - s.first_span)][block % kSpanBlocks];
+}
+
+/// Keys and values of every held block up to the last query, and the index of each token: [Hkv, L, D] and [L].
+struct Gathered {
+  at::Tensor keys, values, indices;
+};
+
+Gathered gather(const Workspace& workspace, const AttendSequence& s, const AttendOptions& options) {
+  const std::int64_t length = s.first_query + s.n_queries;
+  const std::int64_t first = options.visibility.first_visible(s.first_query) / kBlockTokens;
+  const std::int64_t sink_end = (options.visibility.sinks + kBlockTokens - 1) / kBlockTokens;
+  std::vector<at::Tensor> keys, values, indices;
+  for (std::int64_t block = 0; block * kBlockTokens < length; ++block) {
+    if (block >= sink_end && block < first) continue;
+    const std::int64_t n = std::min(kBlockTokens, length - block * kBlockTokens);
+    auto [k, v] = load_tokens(options.layout, block_at(s, block), 0, n, workspace.device());
+    keys.push_back(k.to(at::kFloat));
+    values.push_back(v.to(at::kFloat));
+    indices.push_back(at::arange(block * kBlockTokens, block * kBlockTokens + n,
+                                 at::TensorOptions().dtype(at::kLong).device(workspace.device())));
+  }
+  return {at::cat(keys, 1), at::cat(values, 1), at::cat(indices)};
+}
+
+/// [T, L] true where the query may look: Visibility as tensors.
+at::Tensor visible(const at::Tensor& queries, const at::Tensor& keys, const kernels::Visibility& v) {
+  const at::Tensor q = queries.unsqueeze(1), k = keys.unsqueeze(0);
+  at::Tensor recent = at::ones({q.size(0), k.size(1)}, k.options().dtype(at::kBool));
+  if (v.window) recent = recent & (k > q - v.window);
+  if (v.chunk) recent = recent & (k >= q - q.remainder(v.chunk));
+  if (v.sinks) recent = recent | (k < v.sinks);
+  return recent & (k <= q);
+}
+
+at::Tensor attend_one(const Workspace& workspace, const AttendSequence& s, const AttendOptions& options,
+                      const at::Tensor& q) {
+  const Gathered past = gather(workspace, s, options);
+  const std::int64_t heads = options.layout.n_heads, group = options.n_heads / heads;
+  // [Hkv, G, T, D] x [Hkv, 1, D, L]
+  const at::Tensor queries = q.view({s.n_queries, heads, group, options.layout.key_dim}).permute({1, 2, 0, 3});
+  at::Tensor scores = at::matmul(queries, past.keys.unsqueeze(1).transpose(2, 3)) * options.scale;
+  if (options.softcap > 0) scores = at::tanh(scores / options.softcap) * options.softcap;
+  const at::Tensor indices = at::arange(s.first_query, s.first_query + s.n_queries, past.indices.options());
+  scores = scores.masked_fill(visible(indices, past.indices, options.visibility).logical_not(),
+                              -std::numeric_limits<float>::infinity());
+  if (options.sinks.defined()) {  // one more column that takes probability and gives nothing
+    const at::Tensor column = options.sinks.view({heads, group, 1, 1}).expand({heads, group, s.n_queries, 1});
+    scores = at::softmax(at::cat({scores, column}, -1), -1).narrow(-1, 0, scores.size(-1));
+  } else {
+    scores = at::softmax(scores, -1);
+  }
+  return at::matmul(scores, past.values.unsqueeze(1))
+      .permute({2, 0, 1, 3})
+      .reshape({s.n_queries, options.n_heads * options.layout.value_dim});
+}
+
+}  // namespace
+
+void attend_through_aten(Workspace& workspace, std::span<const AttendSequence> sequences, const AttendOptions& options,
+                         const Rows& q, std::int64_t q_offset, const Rows& out) {
+  const at::Tensor all = as_tensor(workspace, q).narrow(1, q_offset, options.n_heads * options.layout.key_dim);
+  const at::Tensor result = as_tensor(workspace, out);
+  for (const AttendSequence& s : sequences) {
+    if (s.n_queries == 0) continue;
+    const at::Tensor rows = all.narrow(0, s.first_row, s.n_queries).contiguous();
+    result.narrow(0, s.first_row, s.n_queries).copy_(attend_one(workspace, s, options, rows));
+  }
+}
+
+}  // namespace mneme::ops

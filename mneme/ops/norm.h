@@ -1,0 +1,13 @@
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include "mneme/ops/workspace.h"
+
+namespace mneme::ops {
+
+/// y = x / sqrt(mean(x^2) + eps) * weight, for every row; x and y may be the same rows.
+/// weight [width] float32 on the workspace's device. Source: Zhang & Sennrich 2019, arXiv:1910.07467, eq. 4.
+void rms_norm(Workspace& workspace, const Rows& x, const at::Tensor& weight, float eps, const Rows& y);
+
+}  // namespace mneme::ops

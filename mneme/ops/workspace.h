@@ -1,0 +1,95 @@
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace mneme::ops {
+
+/// Memory of one device that is taken once and given back when this dies. Host memory comes zeroed from the operating
+/// system in huge pages where it grants them; other devices' memory comes from ATen and is zeroed.
+class DeviceBuffer {
+ public:
+  DeviceBuffer() = default;
+  /// Throws Error(kOutOfMemory) with the bytes asked for.
+  DeviceBuffer(std::int64_t n_bytes, at::Device device);
+  ~DeviceBuffer();
+  DeviceBuffer(DeviceBuffer&& other) noexcept;
+  DeviceBuffer& operator=(DeviceBuffer&& other) noexcept;
+
+  std::byte* data() const noexcept { return data_; }
+  std::int64_t n_bytes() const noexcept { return n_bytes_; }
+
+ private:
+  std::byte* data_ = nullptr;
+  std::int64_t n_bytes_ = 0;
+  at::Tensor owner_;  // other devices only
+};
+
+/// Where a forward pass runs and the scratch memory that it runs in: an arena that only grows, and is rewound, not
+/// freed, so that a steady decode loop allocates nothing. Used by one thread at a time.
+class Workspace {
+ public:
+  explicit Workspace(at::Device device) : device_(device) {}
+
+  at::Device device() const noexcept { return device_; }
+
+  /// Our kernels work on host memory; everything else goes through ATen.
+  bool uses_kernels() const noexcept { return device_.is_cpu() && !through_aten_; }
+  /// Takes the ATen path on the CPU too: how the tests prove the code of other devices on machines without one.
+  void set_through_aten(bool on) noexcept { through_aten_ = on; }
+
+  /// Uninitialized memory, 64-byte aligned, valid until the arena is rewound past it.
+  std::byte* bytes(std::int64_t n);
+  float* floats(std::int64_t n) { return reinterpret_cast<float*>(bytes(n * 4)); }
+
+  /// How many buffers the arena has ever taken: constant in a steady loop.
+  std::int64_t n_allocations() const noexcept { return n_allocations_; }
+  std::int64_t n_bytes() const noexcept;
+
+  /// Rewinds the arena to where it stood when this was made.
+  class Scope {
+   public:
+    explicit Scope(Workspace& workspace) : workspace_(workspace), buffer_(workspace.buffer_), used_(workspace.used_) {}
+    ~Scope() {
+      workspace_.buffer_ = buffer_;
+      workspace_.used_ = used_;
+    }
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    Workspace& workspace_;
+    std::size_t buffer_;
+    std::int64_t used_;
+  };
+
+ private:
+  at::Device device_;
+  bool through_aten_ = false;
+  std::vector<DeviceBuffer> buffers_;
+  std::size_t buffer_ = 0;  // the one in use
+  std::int64_t used_ = 0;   // bytes of it
+  std::int64_t n_allocations_ = 0;
+};
+
+/// A float32 matrix that somebody else owns, rows contiguous: what flows between the operations of a forward pass.
+struct Rows {
+  float* data = nullptr;
+  std::int64_t n = 0;
+  std::int64_t width = 0;
+
+  float* row(std::int64_t i) const { return data + i * width; }
+};
+
+/// The same memory as an ATen tensor [n, width] float32 on the workspace's device (a view).
+at::Tensor as_tensor(const Workspace& workspace, const Rows& rows);
+
+/// Matrix of scratch memory.
+inline Rows scratch_rows(Workspace& workspace, std::int64_t n, std::int64_t width) {
+  return {workspace.floats(n * width), n, width};
+}
+
+}  // namespace mneme::ops
