@@ -144,6 +144,11 @@ struct Table {
   void (*silu_multiply)(const float* gate, const float* up, std::int64_t n, float* y) noexcept;
   void (*gelu_tanh_multiply)(const float* gate, const float* up, std::int64_t n, float* y) noexcept;
   void (*gelu_erf_multiply)(const float* gate, const float* up, std::int64_t n, float* y) noexcept;
+  /// y = f(x), n floats; x and y may be the same. Errors: math.h.
+  void (*exp)(const float* x, std::int64_t n, float* y) noexcept;
+  void (*tanh)(const float* x, std::int64_t n, float* y) noexcept;
+  void (*erf)(const float* x, std::int64_t n, float* y) noexcept;
+  void (*sigmoid)(const float* x, std::int64_t n, float* y) noexcept;
 };
 
 /// The table in use: the best that the processor has, or what MNEME_ISA=scalar|avx2|avx512|amx names.

@@ -1,5 +1,8 @@
 #pragma once
 
+#include "mneme/kernels/attention.h"
+#include "mneme/kernels/block_store.h"
+#include "mneme/kernels/elementwise.h"
 #include "mneme/kernels/linear.h"
 #include "mneme/kernels/product_bfloat16.h"
 #include "mneme/kernels/product_float.h"
@@ -14,9 +17,9 @@ constexpr FormatKernels make_format_kernels() {
   return {.prepared_bytes = Format::prepared_bytes,
           .prepare = Format::prepare,
           .linear = linear<L, Format>,
-          .attend = nullptr,
-          .store_tokens = nullptr,
-          .load_tokens = nullptr};
+          .attend = attend<L, Format>,
+          .store_tokens = store_tokens<L, Format::kFormat>,
+          .load_tokens = load_tokens<L, Format::kFormat>};
 }
 
 /// Every kernel compiled over one Lanes type, with the bfloat16 product that its instruction set has.
@@ -27,6 +30,18 @@ constexpr Table make_table(const char* name) {
   table.formats[static_cast<int>(DType::kFloat32)] = make_format_kernels<L, Float32Format<L>>();
   table.formats[static_cast<int>(DType::kBFloat16)] = make_format_kernels<L, BFloat16>();
   table.formats[static_cast<int>(DType::kFloat16)] = make_format_kernels<L, Float16Format<L>>();
+  table.merge_states = merge_states<L>;
+  table.finish_states = finish_states<L>;
+  table.rms_norm = rms_norm<L>;
+  table.rotate = rotate<L>;
+  table.add = add<L>;
+  table.silu_multiply = map_pairs<L, silu_times<L>>;
+  table.gelu_tanh_multiply = map_pairs<L, gelu_tanh_times<L>>;
+  table.gelu_erf_multiply = map_pairs<L, gelu_erf_times<L>>;
+  table.exp = map<L, exp<L>>;
+  table.tanh = map<L, tanh<L>>;
+  table.erf = map<L, erf<L>>;
+  table.sigmoid = map<L, sigmoid<L>>;
   return table;
 }
 

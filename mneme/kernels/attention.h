@@ -1,0 +1,225 @@
+#pragma once
+
+#include "mneme/kernels/math.h"
+#include "mneme/kernels/product.h"
+
+/// Attention over blocks with a running softmax (Milakov & Gimelshein 2018, arXiv:1805.02867; Dao et al. 2022,
+/// arXiv:2205.14135). A row's state is (m, l, O); each block that it sees, in order, does
+///
+///   s = mask(softcap(scale q k^T))     m' = max(m, max s)     c = exp(m - m')     p = exp(s - m')
+///   l = fma(l, c, sum p)               O  = fma(O, c, p v)    m = m'
+///
+/// What a row gets depends on its query and on the blocks alone: every product has its fixed order, the 64 p are summed
+/// in a fixed tree, and a block that the row cannot see changes nothing.
+namespace mneme::kernels {
+
+inline constexpr float kMinusInfinity = -__builtin_inff();
+
+/// The slots of one block that a query sees: [first, last), and [0, n_sinks) before them.
+struct VisibleSlots {
+  int first, last, n_sinks;
+
+  [[gnu::always_inline]] bool empty() const { return first >= last; }
+
+  [[gnu::always_inline]] static VisibleSlots of(const Visibility& visibility, std::int64_t query, std::int64_t block) {
+    const int first = slot_of(visibility.first_visible(query), block), last = slot_of(query + 1, block);
+    const int sinks = slot_of(visibility.sinks, block), n_sinks = sinks < last ? sinks : last;
+    if (n_sinks >= first) return {0, last, 0};
+    if (first >= last) return {0, n_sinks, 0};
+    return {first, last, n_sinks};
+  }
+
+ private:
+  [[gnu::always_inline]] static int slot_of(std::int64_t token, std::int64_t block) {
+    const std::int64_t slot = token - block * kBlockTokens;
+    return static_cast<int>(slot < 0 ? 0 : slot > kBlockTokens ? kBlockTokens : slot);
+  }
+};
+
+/// The rows of one call, taken through one block after another.
+template <class L, class Format>
+class Attention {
+ public:
+  Attention(const AttendArgs& args, float* states) noexcept : args_(args), states_(states) {
+    for (std::int64_t r = 0; r < args.n_rows; ++r) query_[r] = args.first_query + (args.first_row + r) / args.group;
+  }
+
+  void clear_states() noexcept {
+    for (std::int64_t r = 0; r < args_.n_rows; ++r) {
+      float* state = state_of(r);
+      for (std::int64_t i = 0; i < attend_state_floats(args_.value_dim); i += 16) L::zero().store(state + i);
+      state[0] = kMinusInfinity;
+    }
+  }
+
+  void take(std::int64_t block) noexcept {
+    if (!find_rows(block)) return;
+    const std::byte* keys = args_.blocks[block - args_.first_block] + args_.head_offset;
+    score(keys);
+    for (std::int64_t r = begin_; r < end_; ++r) {
+      if (!visible_[r].empty()) soften(r);
+    }
+    add_values(keys + kBlockTokens / kPanel * panel_bytes(Format::kFormat, args_.key_dim));
+  }
+
+ private:
+  static constexpr int kVectors = kBlockTokens / 16;
+  static constexpr std::int64_t kPanelsAtOnce = 8;  ///< of values, so that their products stay near
+
+  float* state_of(std::int64_t row) noexcept { return states_ + row * attend_state_floats(args_.value_dim); }
+
+  /// The rows [begin_, end_) from the first to the last that see the block, what each of them sees, and n_slots_: whole
+  /// vectors that hold all of it. False if nobody sees anything.
+  bool find_rows(std::int64_t block) noexcept {
+    int last = 0;
+    begin_ = end_ = 0;
+    for (std::int64_t r = 0; r < args_.n_rows; ++r) {
+      visible_[r] = VisibleSlots::of(args_.visibility, query_[r], block);
+      if (visible_[r].empty()) continue;
+      if (end_ == 0) begin_ = r;
+      end_ = r + 1;
+      last = visible_[r].last > last ? visible_[r].last : last;
+    }
+    n_slots_ = static_cast<int>(round_up(last, 16));
+    return end_ > 0;
+  }
+
+  /// scores = q k^T
+  void score(const std::byte* keys) noexcept {
+    Format::product({.x = static_cast<const std::byte*>(args_.q) + begin_ * args_.q_stride,
+                     .x_stride = args_.q_stride,
+                     .panels = keys,
+                     .y = scores_ + begin_ * kBlockTokens,
+                     .y_stride = kBlockTokens,
+                     .n_rows = end_ - begin_,
+                     .inner = args_.key_dim,
+                     .n_panels = n_slots_ / kPanel});
+  }
+
+  /// scores become p; updates m and l; remembers c.
+  void soften(std::int64_t r) noexcept {
+    const L scale = L::set1(args_.scale), nothing = L::set1(kMinusInfinity);
+    float* scores = scores_ + r * kBlockTokens;
+    L x[kVectors];
+    for (int v = 0; v < kVectors; ++v) {
+      const int slot = 16 * v;
+      if (slot >= n_slots_) {
+        x[v] = nothing;
+        continue;
+      }
+      L score = L::load(scores + slot) * scale;
+      if (args_.softcap != 0) {
+        const L cap = L::set1(args_.softcap);
+        score = cap * tanh<L>(score / cap);
+      }
+      x[v] = L::keep(score, visible_[r].first - slot, visible_[r].last - slot, kMinusInfinity);
+      if (visible_[r].n_sinks) {
+        const L is_sink = L::keep(L::set1(1.0f), 0, visible_[r].n_sinks - slot, 0.0f);
+        x[v] = L::if_less(L::zero(), is_sink, score, x[v]);
+      }
+    }
+
+    float* state = state_of(r);
+    const float largest = L::max(L::max(x[0], x[1]), L::max(x[2], x[3])).largest();
+    const float maximum = largest > state[0] ? largest : state[0];
+    for (int v = 0; v < kVectors; ++v) {
+      x[v] = exp<L>(x[v] - L::set1(maximum));
+      x[v].store(scores + 16 * v);
+    }
+    const float sum = ((x[0] + x[1]) + (x[2] + x[3])).sum();
+    corrections_[r] = exp<L>(L::set1(state[0] - maximum));
+    state[1] = __builtin_fmaf(state[1], corrections_[r].first(), sum);
+    state[0] = maximum;
+  }
+
+  /// O = fma(O, c, p v)
+  void add_values(const std::byte* values) noexcept {
+    const std::int64_t n_rows = end_ - begin_, prepared_bytes = Format::prepared_bytes(n_slots_);
+    const float* p = scores_ + begin_ * kBlockTokens;
+    if (prepared_bytes) {
+      Format::prepare(p, kBlockTokens, n_rows, n_slots_, rounded_);
+      p = rounded_;
+    }
+    const std::int64_t n_panels = round_up(args_.value_dim, kPanel) / kPanel;
+    // A part-filled block costs only the slots in use. Its panels are then longer than the product takes them for.
+    const std::int64_t step = n_slots_ == kBlockTokens ? kPanelsAtOnce : 1;
+    for (std::int64_t panel = 0; panel < n_panels; panel += step) {
+      const std::int64_t n = n_panels - panel < step ? n_panels - panel : step;
+      Format::product({.x = p,
+                       .x_stride = prepared_bytes ? prepared_bytes : kBlockTokens * std::int64_t{sizeof(float)},
+                       .panels = values + panel * panel_bytes(Format::kFormat, kBlockTokens),
+                       .y = products_,
+                       .y_stride = n * kPanel,
+                       .n_rows = n_rows,
+                       .inner = n_slots_,
+                       .n_panels = n});
+      for (std::int64_t r = begin_; r < end_; ++r) {
+        if (visible_[r].empty()) continue;
+        float* output = state_of(r) + 16 + panel * kPanel;
+        const float* product = products_ + (r - begin_) * n * kPanel;
+        for (std::int64_t i = 0; i < n * kPanel; i += 16) {
+          L::fma(L::load(output + i), corrections_[r], L::load(product + i)).store(output + i);
+        }
+      }
+    }
+  }
+
+  const AttendArgs& args_;
+  float* states_;
+  std::int64_t begin_, end_;
+  int n_slots_;
+  std::int64_t query_[kMaxAttendRows];
+  VisibleSlots visible_[kMaxAttendRows];
+  L corrections_[kMaxAttendRows];
+  alignas(64) float scores_[kMaxAttendRows * kBlockTokens];
+  alignas(64) float rounded_[kMaxAttendRows * kBlockTokens];
+  alignas(64) float products_[kMaxAttendRows * kPanelsAtOnce * kPanel];
+};
+
+template <class L, class Format>
+void attend(const AttendArgs& args, std::int64_t begin, std::int64_t end, float* states) noexcept {
+  Attention<L, Format> attention(args, states);
+  attention.clear_states();
+  for (std::int64_t block = begin; block < end; ++block) attention.take(block);
+}
+
+/// (m, l, O) of two spans: each is brought to the larger maximum, then they add up. A row's l is 0 only if it saw
+/// nothing, since the largest p is 1.
+template <class L>
+void merge_states(float* total, const float* part, std::int64_t n_rows, std::int64_t value_dim) noexcept {
+  const std::int64_t n_floats = attend_state_floats(value_dim);
+  for (std::int64_t r = 0; r < n_rows; ++r, total += n_floats, part += n_floats) {
+    if (part[1] == 0) continue;
+    if (total[1] == 0) {
+      for (std::int64_t i = 0; i < n_floats; i += 16) L::load(part + i).store(total + i);
+      continue;
+    }
+    const float maximum = part[0] > total[0] ? part[0] : total[0];
+    const L of_total = exp<L>(L::set1(total[0] - maximum)), of_part = exp<L>(L::set1(part[0] - maximum));
+    // The first vector merges l in lane 1, and m is written over what becomes of it.
+    for (std::int64_t i = 0; i < n_floats; i += 16) {
+      L::fma(L::load(part + i), of_part, L::load(total + i) * of_total).store(total + i);
+    }
+    total[0] = maximum;
+  }
+}
+
+/// With a sink logit s, m' = max(m, s): out = O exp(m - m') / (l exp(m - m') + exp(s - m')). None is s = -inf.
+template <class L>
+void finish_states(const float* states, std::int64_t n_rows, std::int64_t first_row, std::int64_t group,
+                   std::int64_t value_dim, const float* sinks, float* const* out) noexcept {
+  for (std::int64_t r = 0; r < n_rows; ++r) {
+    const float* state = states + r * attend_state_floats(value_dim);
+    const bool saw_nothing = state[1] == 0;
+    const float sink = sinks ? sinks[(first_row + r) % group] : kMinusInfinity;
+    const float maximum = sink > state[0] ? sink : state[0];
+    const L scale = exp<L>(L::set1(state[0] - maximum));
+    const L sum = L::fma(L::set1(state[1]), scale, exp<L>(L::set1(sink - maximum)));
+    for (std::int64_t i = 0; i < value_dim; i += 16) {
+      const L y = saw_nothing ? L::zero() : L::load(state + 16 + i) * scale / sum;
+      y.store_first(out[r] + i, static_cast<int>(value_dim - i < 16 ? value_dim - i : 16));
+    }
+  }
+}
+
+}  // namespace mneme::kernels
