@@ -3,8 +3,8 @@ mneme_layer(kernels PUBLIC mneme_base)
 
 set(_isa_scalar "")
 set(_isa_avx2 -mavx2 -mfma -mf16c)
-# -Wno-maybe-uninitialized: GCC 12 warns of its own _mm512_undefined_ps (GCC bug 105593).
-set(_isa_avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c -Wno-maybe-uninitialized)
+# -Wno-maybe-uninitialized, -Wno-uninitialized: GCC 12 warns of its own _mm512_undefined_ps (GCC bug 105593).
+set(_isa_avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c -Wno-maybe-uninitialized -Wno-uninitialized)
 set(_isa_amx ${_isa_avx512} -mamx-tile -mamx-bf16)
 set(_isas scalar)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
