@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "mneme/base/error.h"
+#include "mneme/base/printable.h"
 
 namespace mneme {
 namespace {
@@ -54,14 +55,6 @@ std::uint64_t min_bytes(std::uint32_t type) {
     case kArray: return 12;
     default: return 0;
   }
-}
-
-/// A name from the file, fit for a message: clipped, and printable whatever its bytes are.
-std::string printable(std::string_view name) {
-  constexpr std::size_t kShown = 80;
-  std::string text(name.substr(0, kShown));
-  for (char& c : text) c = c >= ' ' && c <= '~' ? c : '?';
-  return name.size() > kShown ? text + "..." : text;
 }
 
 /// Reads the file front to back. Every read is checked against what is left, never by a sum that could wrap.

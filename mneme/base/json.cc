@@ -6,6 +6,7 @@
 
 #include "mneme/base/error.h"
 #include "mneme/base/mapped_file.h"
+#include "mneme/base/printable.h"
 
 namespace mneme {
 namespace {
@@ -25,7 +26,8 @@ void require(bool right, const char* key, std::string_view name, const char* wan
 /// library's own builder searches an ordered object for every new key, which took 51 s for a vocabulary of 150,000.
 class TreeBuilder final : public nlohmann::json_sax<Json> {
  public:
-  TreeBuilder(std::string_view name, std::size_t n_bytes) : name_(name), n_bytes_(n_bytes) {}
+  TreeBuilder(std::string_view name, std::size_t n_bytes, RepeatedKeys repeated)
+      : name_(name), n_bytes_(n_bytes), repeated_(repeated) {}
 
   Json take() { return std::move(root_); }
 
@@ -43,7 +45,7 @@ class TreeBuilder final : public nlohmann::json_sax<Json> {
     return true;
   }
   bool end_object() override {
-    keep_last_of_duplicates(members(*open_.back()));
+    resolve_repeated_keys(members(*open_.back()));
     return end_array();
   }
   bool end_array() override {
@@ -77,13 +79,17 @@ class TreeBuilder final : public nlohmann::json_sax<Json> {
     return true;
   }
 
-  /// As Python reads it: a repeated key keeps its first place and takes its last value.
-  static void keep_last_of_duplicates(Members& object) {
+  /// As Python reads it, if repetition is allowed at all: a repeated key keeps its first place and takes its last
+  /// value.
+  void resolve_repeated_keys(Members& object) {
     std::unordered_map<std::string_view, std::size_t> places;
     places.reserve(object.size());
     for (std::size_t i = 0; i < object.size(); ++i) {
       const auto [place, is_new] = places.try_emplace(object[i].first, i);
-      if (!is_new) object[place->second].second = std::move(object[i].second);
+      if (is_new) continue;
+      check(repeated_ == RepeatedKeys::kKeepLast, ErrorKind::kCorruptData, "{}: the key {} occurs twice in one object",
+            name_, printable(object[i].first));
+      object[place->second].second = std::move(object[i].second);
     }
     if (places.size() == object.size()) return;
     Members unique;
@@ -95,14 +101,15 @@ class TreeBuilder final : public nlohmann::json_sax<Json> {
 
   std::string_view name_;
   std::size_t n_bytes_;
+  RepeatedKeys repeated_;
   Json root_;
   std::vector<Json*> open_;  // the containers around the next value; a parent does not grow while a child is open
 };
 
 }  // namespace
 
-Json parse_json(std::string_view text, std::string_view name) {
-  TreeBuilder builder(name, text.size());
+Json parse_json(std::string_view text, std::string_view name, RepeatedKeys repeated) {
+  TreeBuilder builder(name, text.size(), repeated);
   Json::sax_parse(text.begin(), text.end(), &builder);
   return builder.take();
 }

@@ -11,9 +11,12 @@ namespace mneme {
 /// Insertion order is kept: chat templates print it, and error messages quote it.
 using Json = nlohmann::ordered_json;
 
-/// Parses UTF-8 JSON text. `name` is what an error calls the text (a path, a flag).
+/// A key that an object repeats: its last value counts (as in Python), or it is an error.
+enum class RepeatedKeys { kKeepLast, kRefuse };
+
+/// Parses UTF-8 JSON text, in linear time. `name` is what an error calls the text (a path, a flag).
 /// Throws Error(kCorruptData) with byte offset, or when the nesting is deeper than 512.
-Json parse_json(std::string_view text, std::string_view name);
+Json parse_json(std::string_view text, std::string_view name, RepeatedKeys repeated = RepeatedKeys::kKeepLast);
 
 /// Reads and parses a file. Throws Error(kIo) if it cannot be read, Error(kCorruptData) if it is not JSON.
 Json read_json_file(const std::string& path);

@@ -32,6 +32,16 @@ TEST(Json, ARepeatedKeyTakesItsLastValueAtItsFirstPlace) {
   EXPECT_EQ(parse_json(R"({"a":1,"b":2,"a":3,"c":4,"b":[5]})", "text").dump(), R"({"a":3,"b":[5],"c":4})");
 }
 
+TEST(Json, ARepeatedKeyIsRefusedOnDemand) {
+  EXPECT_NO_THROW(parse_json(R"([{"a":1},{"a":2,"b":{"a":3}}])", "text", RepeatedKeys::kRefuse));
+  try {
+    parse_json(R"({"b":{"a":1,"c":2,"a":3}})", "text", RepeatedKeys::kRefuse);
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_STREQ(e.what(), "text: the key a occurs twice in one object");
+  }
+}
+
 TEST(Json, RefusesWhatIsNotJson) {
   for (const char* text :
        {"", "{", "[1,]", "{\"a\" 1}", "{\"a\":1}x", "\"\xff\"", "nul", "'a'", "1e999", "\"\\ud800\""}) {
