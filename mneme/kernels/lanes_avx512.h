@@ -9,7 +9,7 @@ namespace mneme::kernels {
 /// Sixteen float lanes as one AVX-512 register. Contracts: lanes_scalar.h.
 struct LanesAvx512 {
   static constexpr int kWidth = 16;
-  static constexpr int kTileRows = 12, kTilePanels = 2;
+  static constexpr int kTileRows = 12, kTilePanels = 2, kDirectSums = 27;
   __m512 v;
 
   static LanesAvx512 zero() { return {_mm512_setzero_ps()}; }

@@ -17,7 +17,7 @@ namespace mneme::kernels {
 struct LanesScalar {
   static constexpr int kWidth = 16;
   /// The register tile of a product: rows and panels whose sums, with weights and a value, fill the registers.
-  static constexpr int kTileRows = 4, kTilePanels = 1;
+  static constexpr int kTileRows = 4, kTilePanels = 1, kDirectSums = 4;
   float v[16];
 
   template <class F>

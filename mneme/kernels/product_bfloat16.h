@@ -1,13 +1,15 @@
 #pragma once
 
-#include "mneme/kernels/product.h"
+#include "mneme/kernels/tiles.h"
 
 namespace mneme::kernels {
 
-/// bfloat16 panels by fused multiply-adds, in the order of AMX.
+/// bfloat16 panels by fused multiply-adds, in the order of AMX: for each 32 inner elements
+///
+///   even = chain of x[2i] w[2i] from zero,  odd = chain of x[2i + 1] w[2i + 1] from zero,  sum <- sum + (even + odd)
 ///
 /// A prepared row holds, for each 32 inner elements, the 16 even and then the 16 odd ones, rounded to bfloat16 and
-/// widened to float32 again.
+/// widened to float32 again; `widen` puts a panel into the same order.
 template <class L>
 struct BFloat16Format {
   static constexpr DType kFormat = DType::kBFloat16;
@@ -22,33 +24,75 @@ struct BFloat16Format {
       auto* row = reinterpret_cast<float*>(static_cast<char*>(out) + m * prepared_bytes(inner));
       for (std::int64_t k = 0; k < inner; k += 32) {
         const auto rest = static_cast<int>(inner - k < 32 ? inner - k : 32);
+        const float* from = x + m * x_stride + k;
         alignas(64) std::uint16_t pairs[32];
-        L::load_first(x + m * x_stride + k, rest).store_bfloat16(pairs);
-        (rest > 16 ? L::load_first(x + m * x_stride + k + 16, rest - 16) : L::zero()).store_bfloat16(pairs + 16);
+        L::load_first(from, rest < 16 ? rest : 16).store_bfloat16(pairs);
+        (rest > 16 ? L::load_first(from + 16, rest - 16) : L::zero()).store_bfloat16(pairs + 16);
         L::load_even(pairs).store(row + k);
         L::load_odd(pairs).store(row + k + 16);
       }
     }
   }
 
-  static void product(const ProductArgs& args) noexcept {
-    const std::int64_t padded = padded_inner(kFormat, args.inner);
-    const auto* panels = static_cast<const std::uint16_t*>(args.panels);
-    for (std::int64_t m = 0; m < args.n_rows; ++m) {
-      const auto* x = reinterpret_cast<const float*>(static_cast<const char*>(args.x) + m * args.x_stride);
-      for (std::int64_t p = 0; p < args.n_panels; ++p) {
-        L sum = L::zero();
-        for (std::int64_t k = 0; k < padded; k += 32) {
-          L even = L::zero(), odd = L::zero();
-          for (std::int64_t i = 0; i < 16; ++i) {
-            const std::uint16_t* w = panels + (p * padded + k + 2 * i) * kPanel;
-            even = L::fma(L::set1(x[k + i]), L::load_even(w), even);
-            odd = L::fma(L::set1(x[k + 16 + i]), L::load_odd(w), odd);
-          }
-          sum = sum + (even + odd);
-        }
-        sum.store(args.y + m * args.y_stride + p * kPanel);
+  static void product(const ProductArgs& args) noexcept { TiledProduct<L, BFloat16Format>::product(args); }
+
+  using Element = std::uint16_t;
+  static constexpr bool kWidens = true;
+  static constexpr int kDirectRows = 3;
+  template <int R>
+  static constexpr int kDirectPanels = panels_beside(L::kDirectSums / (2 * R));
+
+  static void widen(const Element* w, std::int64_t n, float* out) {
+    for (std::int64_t k = 0; k < n; k += 32) {
+      for (std::int64_t i = k; i < k + 16; ++i) {
+        const Element* pairs = w + (2 * i - k) * kPanel;
+        L::load_even(pairs).store(out + i * kPanel);
+        L::load_odd(pairs).store(out + (i + 16) * kPanel);
       }
+    }
+  }
+
+  template <int R, int P>
+  [[gnu::always_inline]] static void extend(Tile<L, R, P>& sums, const float* x, std::int64_t x_stride, const float* w,
+                                            std::int64_t w_stride, std::int64_t n) {
+    const auto load = [](const float* lanes) { return L::load(lanes); };
+    for (std::int64_t k = 0; k < n; k += 32) {
+      auto even = Tile<L, R, P>::zero(), odd = Tile<L, R, P>::zero();
+      even.chain(x + k, x_stride, w + k * kPanel, w_stride, 16, load);
+      odd.chain(x + k + 16, x_stride, w + (k + 16) * kPanel, w_stride, 16, load);
+      add(sums, even, odd);
+    }
+  }
+
+  template <int R, int P>
+  [[gnu::always_inline]] static void extend(Tile<L, R, P>& sums, const float* x, std::int64_t x_stride,
+                                            const Element* w, std::int64_t w_stride, std::int64_t n) {
+    for (std::int64_t k = 0; k < n; k += 32) {
+      auto even = Tile<L, R, P>::zero(), odd = Tile<L, R, P>::zero();
+      for (std::int64_t i = 0; i < 16; ++i) {
+        L x_even[R], x_odd[R];
+        for (int r = 0; r < R; ++r) {
+          x_even[r] = L::set1(x[r * x_stride + k + i]);
+          x_odd[r] = L::set1(x[r * x_stride + k + 16 + i]);
+        }
+        for (int p = 0; p < P; ++p) {
+          const Element* pairs = w + p * w_stride + (k + 2 * i) * kPanel;
+          const L w_even = L::load_even(pairs), w_odd = L::load_odd(pairs);
+          for (int r = 0; r < R; ++r) {
+            even.at[r][p] = L::fma(x_even[r], w_even, even.at[r][p]);
+            odd.at[r][p] = L::fma(x_odd[r], w_odd, odd.at[r][p]);
+          }
+        }
+      }
+      add(sums, even, odd);
+    }
+  }
+
+ private:
+  template <int R, int P>
+  [[gnu::always_inline]] static void add(Tile<L, R, P>& sums, const Tile<L, R, P>& even, const Tile<L, R, P>& odd) {
+    for (int r = 0; r < R; ++r) {
+      for (int p = 0; p < P; ++p) sums.at[r][p] = sums.at[r][p] + (even.at[r][p] + odd.at[r][p]);
     }
   }
 };

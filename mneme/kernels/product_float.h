@@ -1,34 +1,37 @@
 #pragma once
 
-#include "mneme/kernels/product.h"
+#include "mneme/kernels/tiles.h"
 
 namespace mneme::kernels {
 
-/// float32 and float16 panels: one chain of fused multiply-adds for each output.
-template <class L, class Element, DType format>
+/// float32 and float16 panels: one chain of fused multiply-adds for each output. Rows are float32 as they are.
+template <class L, class Stored, DType format>
 struct FloatFormat {
   static constexpr DType kFormat = format;
 
   static std::int64_t prepared_bytes(std::int64_t) noexcept { return 0; }
   static void prepare(const float*, std::int64_t, std::int64_t, std::int64_t, void*) noexcept {}
+  static void product(const ProductArgs& args) noexcept { TiledProduct<L, FloatFormat>::product(args); }
 
-  static void product(const ProductArgs& args) noexcept {
-    const auto* panels = static_cast<const Element*>(args.panels);
-    for (std::int64_t m = 0; m < args.n_rows; ++m) {
-      const auto* x = reinterpret_cast<const float*>(static_cast<const char*>(args.x) + m * args.x_stride);
-      for (std::int64_t p = 0; p < args.n_panels; ++p) {
-        L sum = L::zero();
-        for (std::int64_t k = 0; k < args.inner; ++k) {
-          sum = L::fma(L::set1(x[k]), load(panels + (p * args.inner + k) * kPanel), sum);
-        }
-        sum.store(args.y + m * args.y_stride + p * kPanel);
-      }
-    }
+  using Element = Stored;
+  static constexpr bool kWidens = format == DType::kFloat16;
+  static constexpr int kDirectRows = L::kTileRows;
+  template <int R>
+  static constexpr int kDirectPanels = panels_beside(L::kDirectSums / R);
+
+  static void widen(const Element* w, std::int64_t n, float* out) {
+    for (std::int64_t k = 0; k < n; ++k) load(w + k * kPanel).store(out + k * kPanel);
+  }
+
+  template <class Weight, int R, int P>
+  [[gnu::always_inline]] static void extend(Tile<L, R, P>& sums, const float* x, std::int64_t x_stride, const Weight* w,
+                                            std::int64_t w_stride, std::int64_t n) {
+    sums.chain(x, x_stride, w, w_stride, n, [](const Weight* lanes) { return load(lanes); });
   }
 
  private:
-  static L load(const float* w) { return L::load(w); }
-  static L load(const std::uint16_t* w) { return L::load_float16(w); }
+  [[gnu::always_inline]] static L load(const float* w) { return L::load(w); }
+  [[gnu::always_inline]] static L load(const std::uint16_t* w) { return L::load_float16(w); }
 };
 
 template <class L>
