@@ -22,8 +22,8 @@ constexpr std::uint64_t kLengthBytes = 8;
 constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;  // the limit of the Python library
 
 /// Bits of one element; 0 for a name that the format does not have.
-std::uint64_t dtype_bits(const std::string& dtype) {
-  static const std::unordered_map<std::string, std::uint64_t> kBits = {
+std::int64_t dtype_bits(const std::string& dtype) {
+  static const std::unordered_map<std::string, std::int64_t> kBits = {
       {"F4", 4},      {"F6_E2M3", 6}, {"F6_E3M2", 6},     {"BOOL", 8},        {"U8", 8},      {"I8", 8},
       {"F8_E4M3", 8}, {"F8_E5M2", 8}, {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8}, {"F8_E8M0", 8}, {"I16", 16},
       {"U16", 16},    {"F16", 16},    {"BF16", 16},       {"I32", 32},        {"U32", 32},    {"F32", 32},
@@ -91,19 +91,17 @@ class HeaderReader {
   const std::string& file_;
 };
 
-/// Bytes that shape and dtype ask for. Sizes multiply in order, and no product on the way may wrap.
+/// Bytes that shape and dtype ask for. Sizes multiply in order, and no product on the way may pass 2^63-1.
 std::uint64_t tensor_bytes(const SafetensorsFile::Tensor& tensor, const std::string& file) {
-  std::uint64_t n_bits = 1;
+  std::int64_t n_bits = 1;
   bool fits = true;
-  for (const std::int64_t size : tensor.shape) {
-    fits = fits && !__builtin_mul_overflow(n_bits, static_cast<std::uint64_t>(size), &n_bits);
-  }
+  for (const std::int64_t size : tensor.shape) fits = fits && !__builtin_mul_overflow(n_bits, size, &n_bits);
   fits = fits && !__builtin_mul_overflow(n_bits, dtype_bits(tensor.dtype), &n_bits);
-  check(fits, ErrorKind::kCorruptData, "{}: tensor {} of shape [{}] has more than 2^64 bits", file,
+  check(fits, ErrorKind::kCorruptData, "{}: tensor {} of shape [{}] has more than 2^63 bits", file,
         printable(tensor.name), fmt::join(tensor.shape, ", "));
   check(n_bits % 8 == 0, ErrorKind::kCorruptData, "{}: tensor {} of shape [{}] and type {} ends within a byte", file,
         printable(tensor.name), fmt::join(tensor.shape, ", "), tensor.dtype);
-  return n_bits / 8;
+  return static_cast<std::uint64_t>(n_bits) / 8;
 }
 
 }  // namespace

@@ -1,0 +1,166 @@
+#include "mneme/models/stored_tensor.h"
+
+#include <array>
+#include <bit>
+#include <cstring>
+#include <limits>
+
+#include "mneme/base/dtype.h"
+#include "mneme/base/error.h"
+
+namespace mneme {
+namespace {
+
+constexpr std::int64_t kBlock = 32;  // elements of a ggml block
+
+std::uint16_t load16(const std::byte* data) {
+  std::uint16_t bits;
+  std::memcpy(&bits, data, sizeof bits);
+  return bits;
+}
+
+/// from_float16 without a branch, so that loops over it vectorize. Never passes through a float32 subnormal: threads
+/// may flush those to zero.
+float widen_float16(std::uint32_t bits) {
+  const std::uint32_t sign = (bits & 0x8000u) << 16, magnitude = bits & 0x7fffu;
+  const std::uint32_t normal = (magnitude << 13) + (112u << 23);
+  const std::uint32_t special = (magnitude << 13) | 0x7f800000u;
+  const float tiny = static_cast<float>(static_cast<std::int32_t>(magnitude)) * 0x1p-24f;
+  const std::uint32_t finite = magnitude < 0x400u ? std::bit_cast<std::uint32_t>(tiny) : normal;
+  return std::bit_cast<float>(sign | (magnitude < 0x7c00u ? finite : special));
+}
+
+constexpr std::array<float, 256> kFloat8E5M2 = [] {
+  std::array<float, 256> table{};
+  for (std::uint32_t i = 0; i < 256; ++i) table[i] = from_float16(static_cast<std::uint16_t>(i << 8));
+  return table;
+}();
+
+constexpr std::array<float, 256> kFloat8E4M3 = [] {
+  std::array<float, 256> table{};
+  for (std::uint32_t i = 0; i < 256; ++i) {
+    const std::uint32_t sign = i >> 7 << 31, exponent = i >> 3 & 15u, mantissa = i & 7u;
+    const float tiny = static_cast<float>(mantissa) * 0x1p-9f;
+    std::uint32_t magnitude = exponent ? (exponent + 120) << 23 | mantissa << 20 : std::bit_cast<std::uint32_t>(tiny);
+    if ((i & 127u) == 127u) magnitude = 0x7fc00000u;
+    table[i] = std::bit_cast<float>(sign | magnitude);
+  }
+  return table;
+}();
+
+void decode_bfloat16(const std::byte* data, std::int64_t n, float* out) {
+  for (std::int64_t i = 0; i < n; ++i) out[i] = from_bfloat16(load16(data + 2 * i));
+}
+
+void decode_float16(const std::byte* data, std::int64_t n, float* out) {
+  for (std::int64_t i = 0; i < n; ++i) out[i] = widen_float16(load16(data + 2 * i));
+}
+
+void decode_float8(const std::byte* data, std::int64_t n, const std::array<float, 256>& table, float* out) {
+  for (std::int64_t i = 0; i < n; ++i) out[i] = table[std::to_integer<std::uint8_t>(data[i])];
+}
+
+/// Nibbles: byte j holds element j of its block below and element j + 16 above.
+void decode_q4_0(const std::byte* data, std::int64_t n, float* out) {
+  for (std::int64_t i = 0; i < n; i += kBlock, data += 18) {
+    const float d = widen_float16(load16(data));
+    for (int j = 0; j < 16; ++j) {
+      const int q = std::to_integer<int>(data[2 + j]);
+      out[i + j] = d * static_cast<float>((q & 15) - 8);
+      out[i + j + 16] = d * static_cast<float>((q >> 4) - 8);
+    }
+  }
+}
+
+void decode_q4_1(const std::byte* data, std::int64_t n, float* out) {
+  for (std::int64_t i = 0; i < n; i += kBlock, data += 20) {
+    const float d = widen_float16(load16(data)), m = widen_float16(load16(data + 2));
+    for (int j = 0; j < 16; ++j) {
+      const int q = std::to_integer<int>(data[4 + j]);
+      out[i + j] = d * static_cast<float>(q & 15) + m;
+      out[i + j + 16] = d * static_cast<float>(q >> 4) + m;
+    }
+  }
+}
+
+void decode_q8_0(const std::byte* data, std::int64_t n, float* out) {
+  for (std::int64_t i = 0; i < n; i += kBlock, data += 34) {
+    const float d = widen_float16(load16(data));
+    for (int j = 0; j < kBlock; ++j) out[i + j] = d * static_cast<float>(static_cast<std::int8_t>(data[2 + j]));
+  }
+}
+
+void decode(Storage storage, const std::byte* data, std::int64_t n, float* out) {
+  switch (storage) {
+    case Storage::kFloat32: std::memcpy(out, data, static_cast<std::size_t>(n) * sizeof(float)); return;
+    case Storage::kBFloat16: return decode_bfloat16(data, n, out);
+    case Storage::kFloat16: return decode_float16(data, n, out);
+    case Storage::kFloat8E4M3: return decode_float8(data, n, kFloat8E4M3, out);
+    case Storage::kFloat8E5M2: return decode_float8(data, n, kFloat8E5M2, out);
+    case Storage::kQ4_0: return decode_q4_0(data, n, out);
+    case Storage::kQ4_1: return decode_q4_1(data, n, out);
+    case Storage::kQ8_0: return decode_q8_0(data, n, out);
+  }
+}
+
+}  // namespace
+
+std::string_view name_of(Storage storage) {
+  switch (storage) {
+    case Storage::kFloat32: return "float32";
+    case Storage::kBFloat16: return "bfloat16";
+    case Storage::kFloat16: return "float16";
+    case Storage::kFloat8E4M3: return "float8_e4m3fn";
+    case Storage::kFloat8E5M2: return "float8_e5m2";
+    case Storage::kQ4_0: return "Q4_0";
+    case Storage::kQ4_1: return "Q4_1";
+    case Storage::kQ8_0: return "Q8_0";
+  }
+  return "?";
+}
+
+StorageBlock block_of(Storage storage) {
+  switch (storage) {
+    case Storage::kFloat32: return {1, 4};
+    case Storage::kBFloat16: return {1, 2};
+    case Storage::kFloat16: return {1, 2};
+    case Storage::kFloat8E4M3: return {1, 1};
+    case Storage::kFloat8E5M2: return {1, 1};
+    case Storage::kQ4_0: return {kBlock, 18};
+    case Storage::kQ4_1: return {kBlock, 20};
+    case Storage::kQ8_0: return {kBlock, 34};
+  }
+  return {1, 0};
+}
+
+std::int64_t StoredTensor::rows() const {
+  std::int64_t n = 1;
+  for (std::size_t i = 0; i + 1 < shape.size(); ++i) n *= shape[i];
+  return n;
+}
+
+void read_rows(const StoredTensor& tensor, std::int64_t first, std::int64_t n, float* out) {
+  const std::int64_t rows = tensor.rows(), columns = tensor.columns();
+  check(first >= 0 && n >= 0 && first <= rows && n <= rows - first, ErrorKind::kOutOfRange,
+        "{}: rows {} to {} were asked for, there are {}", tensor.name, first, first + n, rows);
+  const StorageBlock block = block_of(tensor.storage);
+  const std::int64_t row_bytes = columns / block.elements * block.bytes;
+  if (tensor.row_order.empty()) {
+    decode(tensor.storage, tensor.data.data() + first * row_bytes, n * columns, out);
+  } else if (tensor.shape.size() == 1) {
+    std::vector<float> stored(static_cast<std::size_t>(n * columns));
+    decode(tensor.storage, tensor.data.data(), n * columns, stored.data());
+    for (std::int64_t i = 0; i < n * columns; ++i)
+      out[i] = stored[static_cast<std::size_t>(tensor.row_order[static_cast<std::size_t>(i)])];
+  } else {
+    for (std::int64_t r = 0; r < n; ++r) {
+      const std::int64_t place = tensor.row_order[static_cast<std::size_t>(first + r)];
+      decode(tensor.storage, tensor.data.data() + place * row_bytes, columns, out + r * columns);
+    }
+  }
+  if (tensor.scale != 1.0f) {
+    for (std::int64_t i = 0; i < n * columns; ++i) out[i] *= tensor.scale;
+  }
+}
+
+}  // namespace mneme

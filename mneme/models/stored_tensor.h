@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mneme {
+
+/// How the elements of a stored tensor are encoded. All of them can be read as float32 by `read_rows`.
+enum class Storage : std::uint8_t { kFloat32, kBFloat16, kFloat16, kFloat8E4M3, kFloat8E5M2, kQ4_0, kQ4_1, kQ8_0 };
+
+/// "float32", "bfloat16", "float16", "float8_e4m3fn", "float8_e5m2", "Q4_0", "Q4_1", "Q8_0".
+std::string_view name_of(Storage storage);
+
+/// Elements of a row come in blocks of `elements`, each of `bytes` bytes; 1 element for plain number formats.
+struct StorageBlock {
+  std::int64_t elements;
+  std::int64_t bytes;
+};
+StorageBlock block_of(Storage storage);
+
+/// A tensor as it lies in a model file: a view, nothing is copied or decoded.
+struct StoredTensor {
+  std::string name;  ///< the name that Hugging Face checkpoints use, e.g. "model.layers.0.self_attn.q_proj.weight"
+  Storage storage = Storage::kFloat32;
+  std::vector<std::int64_t> shape;  ///< [.., rows, columns] or [columns]; outermost first
+  std::span<const std::byte> data;  ///< any alignment
+  float scale = 1.0f;               ///< multiplies every element (fp8 checkpoints: `weight_scale`)
+  /// Row r (of a vector: element r) lies at row_order[r] in the file; empty: in order.
+  std::vector<std::int32_t> row_order;
+
+  /// Product of all sizes but the last; 1 for a vector or a scalar.
+  std::int64_t rows() const;
+  /// The last size; 1 for a scalar.
+  std::int64_t columns() const { return shape.empty() ? 1 : shape.back(); }
+};
+
+/// Decodes rows [first, first + n) to float32, exactly as the format defines it.
+///
+/// out [n, columns] float32. Cost: 1 to 10 GB/s of output on one thread; different rows may be read in parallel.
+/// Throws Error(kOutOfRange) if the rows are not there.
+/// Source: IEEE 754; the OCP 8-bit floating point specification 1.0 (fp8, e4m3 without infinities); ggml's blocks of
+/// 32: Q4_0 and Q8_0 are d * q, Q4_1 is d * q + m, with d and m in float16 ahead of the quants.
+void read_rows(const StoredTensor& tensor, std::int64_t first, std::int64_t n, float* out);
+
+}  // namespace mneme
