@@ -17,7 +17,7 @@ struct RopeConfig {
   double factor = 1.0;
   double low_freq_factor = 1.0;
   double high_freq_factor = 4.0;
-  std::int64_t original_max_position_embeddings = 0;
+  std::int64_t original_max_position_embeddings = 0;  ///< max_position_embeddings if the file does not say
 };
 
 /// What one attention layer may see of the past.
@@ -39,7 +39,7 @@ struct ModelConfig {
   double rms_norm_eps = 1e-6;
   std::string hidden_act = "silu";
   bool tie_word_embeddings = false;
-  bool attention_bias = false;
+  bool attention_bias = false;  ///< qwen2: queries, keys and values only
   bool mlp_bias = false;
   std::optional<std::int64_t> sliding_window;        ///< set only if at least one layer slides
   std::optional<std::int64_t> attention_chunk_size;  ///< set only if at least one layer is chunked
@@ -48,14 +48,17 @@ struct ModelConfig {
   std::optional<std::int64_t> bos_token_id, pad_token_id;
   std::vector<std::int64_t> eos_token_id;
   DType dtype = DType::kFloat32;  ///< as the checkpoint says ("dtype" or "torch_dtype"); GGUF: bfloat16
-  Json raw;
+  Json raw;                       ///< the file's keys, and the defaults of its model type for those that it leaves out
 
   /// Reads `path`/config.json, or the metadata of a .gguf file (whose keys become those of config.json).
-  /// Throws Error(kIo / kCorruptData) with file, key and value: missing keys, wrong types, sizes that are not positive
-  /// or do not divide (heads by key/value heads), more than 2^31 of anything.
+  /// Throws Error(kIo) if the file is missing, else what `from_json` throws.
   static ModelConfig from_pretrained(const std::string& path);
 
-  /// From parsed config.json text.
+  /// From parsed config.json text. Keys that are left out take the values of transformers' configuration classes. For a
+  /// model type without defaults of its own only name, model_type and raw are set: the registry refuses it.
+  /// Throws Error(kCorruptData) with file, key and value: no model_type, wrong types, sizes that are not positive or do
+  /// not divide (hidden size by heads, heads by key/value heads), more than 2^31 of anything or 65,536 layers.
+  /// Throws Error(kUnsupported) for another dtype, layer type or rotary layout than this header knows.
   static ModelConfig from_json(const Json& json, const std::string& name);
 };
 

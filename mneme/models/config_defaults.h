@@ -1,0 +1,14 @@
+#pragma once
+
+#include <string_view>
+
+#include "mneme/base/json.h"
+
+namespace mneme {
+
+/// The keys that the configuration class of a model type has, with the values they take when config.json leaves them
+/// out; an empty object for a type without a row. A key outside the row means nothing to that type.
+/// Source: the configuration classes of transformers 5.23.
+const Json& config_defaults(std::string_view model_type);
+
+}  // namespace mneme

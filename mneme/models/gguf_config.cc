@@ -1,0 +1,166 @@
+#include "mneme/models/gguf_config.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "mneme/base/error.h"
+#include "mneme/models/config_defaults.h"
+#include "mneme/models/stored_tensor.h"
+
+namespace mneme {
+namespace {
+
+const GgufFile::Tensor* find(const GgufFile& file, std::string_view name) {
+  const auto it = std::ranges::find(file.tensors(), name, &GgufFile::Tensor::name);
+  return it == file.tensors().end() ? nullptr : &*it;
+}
+
+/// Metadata below one architecture's prefix, e.g. "llama.".
+class Section {
+ public:
+  Section(const GgufFile& file, const std::string& architecture) : file_(file), prefix_(architecture + ".") {}
+
+  bool has(const char* key) const { return file_.metadata().contains(prefix_ + key); }
+
+  std::int64_t integer(const char* key, std::int64_t fallback) const {
+    return json_int(file_.metadata(), (prefix_ + key).c_str(), fallback, file_.name());
+  }
+  double real(const char* key, double fallback) const {
+    return json_double(file_.metadata(), (prefix_ + key).c_str(), fallback, file_.name());
+  }
+  std::string string(const char* key, const char* fallback) const {
+    return json_string(file_.metadata(), (prefix_ + key).c_str(), fallback, file_.name());
+  }
+  void require(const char* key) const {
+    check(has(key), ErrorKind::kCorruptData, "{}: the metadata key {}{} is missing", file_.name(), prefix_, key);
+  }
+  std::int64_t required_integer(const char* key) const {
+    require(key);
+    return integer(key, 0);
+  }
+
+ private:
+  const GgufFile& file_;
+  std::string prefix_;
+};
+
+/// What each rotary frequency is divided by under Llama 3's scaling.
+std::vector<float> llama3_factors(const Json& rope, std::int64_t n) {
+  const double theta = rope["rope_theta"], factor = rope["factor"], low = rope["low_freq_factor"];
+  const double high = rope["high_freq_factor"], original = rope["original_max_position_embeddings"];
+  std::vector<float> factors;
+  for (std::int64_t i = 0; i < n; ++i) {
+    const double wavelength = 2 * std::numbers::pi * std::pow(theta, static_cast<double>(i) / static_cast<double>(n));
+    const double smooth = std::clamp((original / wavelength - low) / (high - low), 0.0, 1.0);
+    factors.push_back(static_cast<float>(1 / ((1 - smooth) / factor + smooth)));
+  }
+  return factors;
+}
+
+/// Converters turn Llama 3's `rope_scaling` into a tensor of factors. The parameters behind it are known up to the
+/// largest factor: all releases share the others, and the factors are held against them here.
+Json llama3_from_factors(const GgufFile& file, const GgufFile::Tensor& tensor, double theta) {
+  check(tensor.type == 0 && tensor.shape.size() == 1, ErrorKind::kUnsupported,
+        "{}: rope_freqs.weight must be a vector of F32", file.name());
+  const std::int64_t n = tensor.shape[0];
+  std::vector<float> stored(static_cast<std::size_t>(n));
+  read_rows({.name = tensor.name, .shape = tensor.shape, .data = tensor.data, .row_order = {}}, 0, 1, stored.data());
+  const Json rope = {{"rope_type", "llama3"},
+                     {"rope_theta", theta},
+                     {"factor", static_cast<double>(*std::ranges::max_element(stored))},
+                     {"low_freq_factor", 1.0},
+                     {"high_freq_factor", 4.0},
+                     {"original_max_position_embeddings", 8192}};
+  const bool equal = std::ranges::equal(stored, llama3_factors(rope, n), [](float a, float b) {
+    return std::abs(a - b) <= 1e-5f * std::abs(b);  // float32 factors of a converter that works in float32
+  });
+  check(equal, ErrorKind::kUnsupported, "{}: the rotary factors in rope_freqs.weight are not those of Llama 3",
+        file.name());
+  return rope;
+}
+
+Json rope_parameters(const GgufFile& file, const Section& section) {
+  const double theta = section.real("rope.freq_base", 10000.0);
+  if (const auto* factors = find(file, "rope_freqs.weight")) return llama3_from_factors(file, *factors, theta);
+  const std::string type = section.string("rope.scaling.type", "none");
+  Json rope = {{"rope_type", type == "none" ? "default" : type}, {"rope_theta", theta}};
+  if (section.has("rope.scaling.factor")) rope["factor"] = section.real("rope.scaling.factor", 1.0);
+  if (section.has("rope.scaling.original_context_length")) {
+    rope["original_max_position_embeddings"] = section.integer("rope.scaling.original_context_length", 0);
+  }
+  return rope;
+}
+
+std::int64_t head_dim(const GgufFile& file, const Section& section, std::int64_t hidden_size, std::int64_t n_heads) {
+  check(n_heads > 0, ErrorKind::kCorruptData, "{}: attention.head_count is {}, it must be positive", file.name(),
+        n_heads);
+  const std::int64_t keys = section.integer("attention.key_length", hidden_size / n_heads);
+  const std::int64_t values = section.integer("attention.value_length", keys);
+  check(values == keys, ErrorKind::kUnsupported, "{}: heads with keys of {} and values of {} are not supported",
+        file.name(), keys, values);
+  const std::int64_t rotated = section.integer("rope.dimension_count", keys);
+  check(rotated == keys, ErrorKind::kUnsupported, "{}: heads of {} of which only {} are rotated are not supported",
+        file.name(), keys, rotated);
+  return keys;
+}
+
+/// The end of a turn ends generation as the end of the text does.
+Json end_tokens(const GgufFile& file) {
+  std::vector<std::int64_t> ids;
+  for (const char* key : {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id"}) {
+    const std::int64_t id = json_int(file.metadata(), key, -1, file.name());
+    if (id >= 0 && std::ranges::find(ids, id) == ids.end()) ids.push_back(id);
+  }
+  return ids;
+}
+
+Json token(const GgufFile& file, const char* key) {
+  const std::int64_t id = json_int(file.metadata(), key, -1, file.name());
+  return id < 0 ? Json() : Json(id);
+}
+
+}  // namespace
+
+Json config_from_gguf(const GgufFile& file) {
+  const std::string architecture = json_string(file.metadata(), "general.architecture", "", file.name());
+  if (config_defaults(architecture).empty()) return {{"model_type", architecture}};
+  const Section section(file, architecture);
+  const std::int64_t experts = section.integer("expert_count", 0);
+  check(experts == 0, ErrorKind::kUnsupported, "{}: {} experts in a layer are not supported for {}", file.name(),
+        experts, architecture);
+  const auto* embedding = find(file, "token_embd.weight");
+  check(embedding && !embedding->shape.empty(), ErrorKind::kCorruptData, "{}: the tensor token_embd.weight is missing",
+        file.name());
+  section.require("attention.layer_norm_rms_epsilon");
+
+  Json config = {{"model_type", architecture}, {"dtype", "bfloat16"}};
+  config["vocab_size"] = embedding->shape.front();
+  config["hidden_size"] = section.required_integer("embedding_length");
+  config["intermediate_size"] = section.required_integer("feed_forward_length");
+  config["num_hidden_layers"] = section.required_integer("block_count");
+  config["num_attention_heads"] = section.required_integer("attention.head_count");
+  config["num_key_value_heads"] = section.integer("attention.head_count_kv", config["num_attention_heads"]);
+  config["head_dim"] = head_dim(file, section, config["hidden_size"], config["num_attention_heads"]);
+  config["max_position_embeddings"] = section.required_integer("context_length");
+  config["rms_norm_eps"] = section.real("attention.layer_norm_rms_epsilon", 0);
+  config["tie_word_embeddings"] = find(file, "output.weight") == nullptr;
+  config["rope_parameters"] = rope_parameters(file, section);
+  config["bos_token_id"] = token(file, "tokenizer.ggml.bos_token_id");
+  config["pad_token_id"] = token(file, "tokenizer.ggml.padding_token_id");
+  config["eos_token_id"] = end_tokens(file);
+  if (architecture == "llama") {
+    config["attention_bias"] = find(file, "blk.0.attn_q.bias") != nullptr;
+    // Mistral's models are written as "llama"; the window is what tells them apart.
+    if (const std::int64_t window = section.integer("attention.sliding_window", 0); window > 0) {
+      config["model_type"] = "mistral";
+      config["sliding_window"] = window;
+    }
+  }
+  return config;
+}
+
+}  // namespace mneme
