@@ -1,0 +1,409 @@
+#include "mneme/kernels/attention.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+#include <ostream>
+
+#include "mneme/kernels/kernels.h"
+#include "tests/support/floats.h"
+
+namespace mneme::kernels {
+namespace {
+
+using testing::bits;
+using testing::kInfinity;
+using testing::kNan;
+using testing::random_floats;
+using Vector = std::vector<float>;
+
+/// One attention: queries [n_queries, group, key_dim] at indices first_query .. over the keys and values of all tokens
+/// up to the last query.
+struct Case {
+  DType format = DType::kFloat32;
+  std::int64_t group = 1, key_dim = 16, value_dim = 16, first_query = 0, n_queries = 1;
+  Visibility visibility = {};
+  float softcap = 0;
+  bool sink_logits = false;
+
+  std::int64_t n_tokens() const { return first_query + n_queries; }
+  std::int64_t n_rows() const { return n_queries * group; }
+  float scale() const { return 1.0f / std::sqrt(static_cast<float>(key_dim)); }
+
+  friend std::ostream& operator<<(std::ostream& out, const Case& c) {
+    return out << name_of(c.format) << " group " << c.group << " dims " << c.key_dim << ',' << c.value_dim << " first "
+               << c.first_query << " n " << c.n_queries << " window " << c.visibility.window << " chunk "
+               << c.visibility.chunk << " sinks " << c.visibility.sinks << " softcap " << c.softcap;
+  }
+};
+
+Vector rounded(DType format, Vector x) {
+  for (float& value : x) {
+    if (format == DType::kBFloat16) value = from_bfloat16(to_bfloat16(value));
+    if (format == DType::kFloat16) value = from_float16(to_float16(value));
+  }
+  return x;
+}
+
+/// Inputs of a case. Keys, values and bfloat16 queries are such that storing them loses nothing.
+struct Inputs {
+  Case c;
+  Vector q, keys, values, sink_logits;
+
+  explicit Inputs(const Case& wanted, unsigned seed = 1)
+      : c(wanted),
+        q(rounded(c.format == DType::kBFloat16 ? c.format : DType::kFloat32,
+                  random_floats(c.n_rows() * c.key_dim, seed, 2.0f))),
+        keys(rounded(c.format, random_floats(c.n_tokens() * c.key_dim, seed + 1))),
+        values(rounded(c.format, random_floats(c.n_tokens() * c.value_dim, seed + 2))) {
+    if (c.sink_logits) sink_logits = random_floats(c.group, seed + 3, 2.0f);
+  }
+};
+
+/// softmax(mask(softcap(scale q k^T))) v in double precision, [n_rows, value_dim].
+Vector reference(const Inputs& in) {
+  const Case& c = in.c;
+  Vector out(c.n_rows() * c.value_dim);
+  for (std::int64_t r = 0; r < c.n_rows(); ++r) {
+    const std::int64_t i = c.first_query + r / c.group;
+    std::vector<double> scores(c.n_tokens(), -kInfinity);
+    double largest = c.sink_logits ? in.sink_logits[r % c.group] : -kInfinity;
+    for (std::int64_t j = 0; j <= i; ++j) {
+      const bool in_window = !c.visibility.window || j > i - c.visibility.window;
+      const bool window_rules = c.visibility.window && i >= c.visibility.window;
+      const bool in_chunk = !c.visibility.chunk || window_rules || j / c.visibility.chunk == i / c.visibility.chunk;
+      if (!(in_window && in_chunk) && j >= c.visibility.sinks) continue;
+      double score = 0;
+      for (std::int64_t k = 0; k < c.key_dim; ++k) {
+        score += static_cast<double>(in.q[r * c.key_dim + k]) * in.keys[j * c.key_dim + k];
+      }
+      score *= c.scale();
+      if (c.softcap != 0) score = c.softcap * std::tanh(score / c.softcap);
+      scores[j] = score;
+      largest = std::max(largest, score);
+    }
+    double sum = c.sink_logits ? std::exp(in.sink_logits[r % c.group] - largest) : 0.0;
+    for (double& score : scores) sum += score = std::exp(score - largest);
+    for (std::int64_t n = 0; n < c.value_dim; ++n) {
+      double y = 0;
+      for (std::int64_t j = 0; j <= i; ++j) y += scores[j] / sum * in.values[j * c.value_dim + n];
+      out[r * c.value_dim + n] = static_cast<float>(y);
+    }
+  }
+  return out;
+}
+
+/// The tokens of a case in blocks of two heads; the second is the one in use. Spare slots hold what an earlier sequence
+/// may have left: stale values, and keys that are no numbers.
+class Blocks {
+ public:
+  explicit Blocks(const Inputs& in)
+      : layout_{.format = in.c.format, .n_heads = 2, .key_dim = in.c.key_dim, .value_dim = in.c.value_dim} {
+    const Case& c = in.c;
+    const FormatKernels& kernels = available().front()->of(c.format);
+    const Vector bad_keys(kBlockTokens * c.key_dim, kNan), stale_values(kBlockTokens * c.value_dim, 1e4f);
+    for (std::int64_t first = 0; first < c.n_tokens(); first += kBlockTokens) {
+      const std::int64_t n = std::min(kBlockTokens, c.n_tokens() - first);
+      auto* block = new (std::align_val_t{64}) std::byte[layout_.block_bytes()]();
+      storage_.emplace_back(block);
+      std::byte* tile = block + layout_.head_bytes();
+      kernels.store_tokens(layout_, tile, n, kBlockTokens - n, bad_keys.data(), c.key_dim, stale_values.data(),
+                           c.value_dim);
+      kernels.store_tokens(layout_, tile, 0, n, in.keys.data() + first * c.key_dim, c.key_dim,
+                           in.values.data() + first * c.value_dim, c.value_dim);
+    }
+  }
+
+  const BlockLayout& layout() const { return layout_; }
+  std::int64_t size() const { return static_cast<std::int64_t>(storage_.size()); }
+  const std::byte* operator[](std::int64_t block) const { return storage_[block].get(); }
+
+ private:
+  struct Free {
+    void operator()(std::byte* block) const { ::operator delete[](block, std::align_val_t{64}); }
+  };
+  BlockLayout layout_;
+  std::vector<std::unique_ptr<std::byte[], Free>> storage_;
+};
+
+/// How a case is cut into calls: none of it may show in the result.
+struct Cut {
+  std::int64_t rows = kMaxAttendRows;
+  bool last_span_first = false;
+};
+
+Vector attend(const Table& table, const Inputs& in, const Cut& cut = {}) {
+  const Case& c = in.c;
+  const Blocks blocks(in);
+  const FormatKernels& kernels = table.of(c.format);
+
+  const std::int64_t prepared = kernels.prepared_bytes(c.key_dim);
+  std::vector<float> prepared_q(c.n_rows() * prepared / 4 + 16);
+  auto* q = reinterpret_cast<const std::byte*>(in.q.data());
+  std::int64_t q_stride = c.key_dim * 4;
+  if (prepared) {
+    auto* aligned = reinterpret_cast<std::byte*>((reinterpret_cast<std::uintptr_t>(prepared_q.data()) + 63) / 64 * 64);
+    kernels.prepare(in.q.data(), c.key_dim, c.n_rows(), c.key_dim, aligned);
+    q = aligned;
+    q_stride = prepared;
+  }
+
+  const std::int64_t state_floats = attend_state_floats(c.value_dim);
+  Vector out(c.n_rows() * c.value_dim, kNan);
+  for (std::int64_t row = 0; row < c.n_rows(); row += cut.rows) {
+    const std::int64_t n_rows = std::min(cut.rows, c.n_rows() - row);
+    const std::int64_t first_query = c.first_query + row / c.group,
+                       last_query = c.first_query + (row + n_rows - 1) / c.group;
+    // A block that none of these rows sees is not there. Nor is anything before the first that is seen, sinks apart.
+    const std::int64_t first_seen =
+        std::min(c.visibility.first_visible(first_query), c.visibility.first_visible(last_query));
+    std::vector<const std::byte*> pointers;
+    for (std::int64_t b = 0; b < blocks.size(); ++b) {
+      const bool seen = b * kBlockTokens <= last_query && (b + 1) * kBlockTokens > first_seen;
+      pointers.push_back(seen || b * kBlockTokens < c.visibility.sinks ? blocks[b] : nullptr);
+    }
+    const std::int64_t first_block = c.visibility.sinks ? 0 : first_seen / kBlockTokens;
+    const AttendArgs args{.q = q + row * q_stride,
+                          .q_stride = q_stride,
+                          .n_rows = n_rows,
+                          .first_row = row % c.group,
+                          .group = c.group,
+                          .first_query = first_query,
+                          .blocks = pointers.data() + first_block,
+                          .first_block = first_block,
+                          .head_offset = blocks.layout().head_bytes(),
+                          .key_dim = c.key_dim,
+                          .value_dim = c.value_dim,
+                          .scale = c.scale(),
+                          .softcap = c.softcap,
+                          .visibility = c.visibility};
+
+    std::vector<Vector> parts;
+    for (std::int64_t begin = 0; begin < blocks.size(); begin += kSpanBlocks)
+      parts.emplace_back(n_rows * state_floats, 7.0f);
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      const std::size_t span = cut.last_span_first ? parts.size() - 1 - i : i;
+      const std::int64_t begin = static_cast<std::int64_t>(span) * kSpanBlocks;
+      kernels.attend(args, std::max(begin, first_block),
+                     std::max(std::min(begin + kSpanBlocks, blocks.size()), first_block), parts[span].data());
+    }
+    for (std::size_t span = 1; span < parts.size(); ++span) {
+      table.merge_states(parts[0].data(), parts[span].data(), n_rows, c.value_dim);
+    }
+    std::vector<float*> rows;
+    for (std::int64_t r = 0; r < n_rows; ++r) rows.push_back(out.data() + (row + r) * c.value_dim);
+    table.finish_states(parts[0].data(), n_rows, row % c.group, c.group, c.value_dim,
+                        c.sink_logits ? in.sink_logits.data() : nullptr, rows.data());
+  }
+  return out;
+}
+
+/// p is rounded to bfloat16 (2^-9), all else is float32.
+double tolerance(DType format) { return format == DType::kBFloat16 ? 6e-3 : 1e-5; }
+
+/// Right, and the same bits on every instruction set and however it is cut.
+void check(const Case& c) {
+  SCOPED_TRACE(::testing::PrintToString(c));
+  const Inputs in(c);
+  const Vector exact = reference(in), expected = attend(*available().front(), in);
+  for (std::size_t i = 0; i < exact.size(); ++i) ASSERT_NEAR(expected[i], exact[i], tolerance(c.format)) << i;
+  for (const Table* table : available()) {
+    SCOPED_TRACE(table->name);
+    ASSERT_EQ(bits(attend(*table, in)), bits(expected));
+    ASSERT_EQ(bits(attend(*table, in, {.last_span_first = true})), bits(expected));
+    for (std::int64_t rows : {1, 5, 7}) ASSERT_EQ(bits(attend(*table, in, {.rows = rows})), bits(expected)) << rows;
+  }
+}
+
+constexpr DType kFormats[] = {DType::kFloat32, DType::kBFloat16, DType::kFloat16};
+
+TEST(Attention, FirstQueryAnywhere) {
+  for (DType format : kFormats) {
+    for (std::int64_t first : {0, 1, 17, 62, 63, 64, 65, 127, 128, 129, 511, 512, 1030}) {
+      for (std::int64_t n : {1, 3}) check({.format = format, .group = 2, .first_query = first, .n_queries = n});
+    }
+  }
+}
+
+TEST(Attention, GroupsAndHeadSizes) {
+  for (DType format : kFormats) {
+    for (std::int64_t group = 1; group <= 8; ++group) {
+      check({.format = format, .group = group, .key_dim = 64, .value_dim = 64, .first_query = 70, .n_queries = 2});
+    }
+    for (auto [key_dim, value_dim] :
+         {std::pair{16, 16}, {64, 64}, {80, 80}, {96, 96}, {128, 128}, {192, 128}, {24, 40}, {16, 272}}) {
+      check({.format = format,
+             .group = 3,
+             .key_dim = key_dim,
+             .value_dim = value_dim,
+             .first_query = 60,
+             .n_queries = 9});
+    }
+  }
+}
+
+TEST(Attention, PrefillOfManyRows) {
+  for (DType format : kFormats) check({.format = format, .group = 3, .key_dim = 32, .value_dim = 32, .n_queries = 150});
+}
+
+TEST(Attention, Windows) {
+  for (DType format : kFormats) {
+    for (std::int64_t window : {1, 4, 63, 64, 65, 100, 600}) {
+      for (std::int64_t first : {0, 63, 64, 130, 700}) {
+        check({.format = format, .group = 2, .first_query = first, .n_queries = 5, .visibility = {.window = window}});
+      }
+      check({.format = format, .n_queries = 200, .visibility = {.window = window}});
+    }
+  }
+}
+
+TEST(Attention, Chunks) {
+  for (DType format : kFormats) {
+    for (std::int64_t chunk : {1, 8, 64, 100}) {
+      for (std::int64_t first : {0, 7, 8, 63, 64, 199, 200, 600}) {
+        check({.format = format, .group = 2, .first_query = first, .n_queries = 10, .visibility = {.chunk = chunk}});
+      }
+    }
+  }
+}
+
+TEST(Attention, SinksAndWindow) {
+  for (DType format : kFormats) {
+    for (std::int64_t sinks : {1, 4, 16, 64, 70, 200}) {
+      for (std::int64_t first : {0, 3, 20, 64, 90, 300, 700}) {
+        const Visibility visibility{.window = 20, .sinks = sinks};
+        check({.format = format, .group = 2, .first_query = first, .n_queries = 4, .visibility = visibility});
+      }
+    }
+  }
+}
+
+TEST(Attention, SoftcapAndSinkLogits) {
+  for (DType format : kFormats) {
+    for (std::int64_t first : {0, 64, 600}) {
+      check({.format = format, .group = 4, .first_query = first, .n_queries = 3, .softcap = 5.0f});
+      check({.format = format, .group = 4, .first_query = first, .n_queries = 3, .sink_logits = true});
+      check({.format = format,
+             .group = 4,
+             .first_query = first,
+             .n_queries = 3,
+             .visibility = {.window = 9},
+             .softcap = 2.0f,
+             .sink_logits = true});
+    }
+  }
+}
+
+/// Both at once have no model, but rows that see nothing then lie between rows that do.
+TEST(Attention, RowsThatSeeNothingBetweenOthers) {
+  check({.n_queries = 100, .visibility = {.window = 70, .chunk = 66}});
+}
+
+// A window of W is the current token and W - 1 before it.
+TEST(Attention, WindowOfFourAtTenIsSevenToTen) {
+  Inputs in({.first_query = 10, .visibility = {.window = 4}});
+  for (std::int64_t j = 0; j <= 10; ++j) {
+    for (std::int64_t n = 0; n < 16; ++n) in.values[j * 16 + n] = j == n ? 1.0f : 0.0f;
+  }
+  for (const Table* table : available()) {
+    const Vector out = attend(*table, in);
+    for (std::int64_t j = 0; j < 16; ++j) EXPECT_EQ(out[j] != 0.0f, j >= 7 && j <= 10) << table->name << ' ' << j;
+  }
+}
+
+// Later tokens of the same call change nothing for an earlier row.
+TEST(Attention, IsCausalAcrossBlockBorders) {
+  for (DType format : kFormats) {
+    for (std::int64_t history : {1, 15, 16, 63, 64, 65, 127, 128}) {
+      const Case c{.format = format, .group = 2, .first_query = history, .n_queries = 4};
+      const Inputs one(c);
+      Inputs other(c, 99);
+      std::copy_n(one.q.begin(), 2 * c.key_dim, other.q.begin());
+      std::copy_n(one.keys.begin(), (history + 1) * c.key_dim, other.keys.begin());
+      std::copy_n(one.values.begin(), (history + 1) * c.value_dim, other.values.begin());
+      for (const Table* table : available()) {
+        Vector a = attend(*table, one), b = attend(*table, other);
+        a.resize(2 * c.value_dim), b.resize(2 * c.value_dim);
+        EXPECT_EQ(bits(a), bits(b)) << table->name << ' ' << name_of(format) << ' ' << history;
+      }
+    }
+  }
+}
+
+// Large scores neither overflow nor drown: the maximum is subtracted.
+TEST(Attention, LargeScores) {
+  Inputs in({.group = 2, .first_query = 100, .n_queries = 2});
+  for (float& x : in.q) x *= 1000.0f;
+  const Vector exact = reference(in);
+  for (const Table* table : available()) {
+    const Vector out = attend(*table, in);
+    for (std::size_t i = 0; i < out.size(); ++i) EXPECT_NEAR(out[i], exact[i], 2e-3) << table->name;
+  }
+}
+
+TEST(AttentionStates, ASpanThatNobodySeesIsEmpty) {
+  for (const Table* table : available()) {
+    const std::byte* nothing[2] = {};
+    const Vector q(16);
+    const AttendArgs args{.q = q.data(),
+                          .q_stride = 64,
+                          .n_rows = 1,
+                          .first_row = 0,
+                          .group = 1,
+                          .first_query = 500,
+                          .blocks = nothing,
+                          .first_block = 1,
+                          .head_offset = 0,
+                          .key_dim = 16,
+                          .value_dim = 16,
+                          .scale = 1.0f,
+                          .softcap = 0.0f,
+                          .visibility = {.window = 8}};
+    Vector state(attend_state_floats(16), 7.0f), expected(attend_state_floats(16), 0.0f);
+    expected[0] = -kInfinity;
+    table->of(DType::kFloat32).attend(args, 1, 3, state.data());
+    EXPECT_EQ(bits(state), bits(expected)) << table->name;
+
+    Vector y(16, 7.0f);
+    float* row = y.data();
+    const float sink = 3.0f;
+    for (const float* sinks : {static_cast<const float*>(nullptr), &sink}) {
+      table->finish_states(state.data(), 1, 0, 1, 16, sinks, &row);
+      EXPECT_EQ(bits(y), bits(Vector(16, 0.0f))) << table->name;
+    }
+  }
+}
+
+TEST(AttentionStates, MergingWithAnEmptySpanChangesNothing) {
+  const std::int64_t n = attend_state_floats(20);
+  Vector full = random_floats(n, 1), empty(n, 0.0f);
+  full[1] = 3.0f;
+  empty[0] = -kInfinity;
+  for (const Table* table : available()) {
+    Vector total = full;
+    table->merge_states(total.data(), empty.data(), 1, 20);
+    EXPECT_EQ(bits(total), bits(full)) << table->name;
+    total = empty;
+    table->merge_states(total.data(), full.data(), 1, 20);
+    EXPECT_EQ(bits(total), bits(full)) << table->name;
+    total = empty;
+    table->merge_states(total.data(), empty.data(), 1, 20);
+    EXPECT_EQ(bits(total), bits(empty)) << table->name;
+  }
+}
+
+TEST(AttentionStates, FinishWritesTheChannelsThereAre) {
+  Vector state(attend_state_floats(20), 0.0f), y(24, 7.0f);
+  state[0] = 1.0f;
+  state[1] = 2.0f;
+  for (int i = 0; i < 20; ++i) state[16 + i] = static_cast<float>(i);
+  for (const Table* table : available()) {
+    float* row = y.data();
+    table->finish_states(state.data(), 1, 0, 1, 20, nullptr, &row);
+    for (int i = 0; i < 24; ++i) EXPECT_EQ(y[i], i < 20 ? static_cast<float>(i) / 2 : 7.0f) << table->name;
+  }
+}
+
+}  // namespace
+}  // namespace mneme::kernels

@@ -1,0 +1,104 @@
+#include "mneme/kernels/math.h"
+
+#include <gtest/gtest.h>
+
+#include "mneme/kernels/kernels.h"
+#include "tests/support/floats.h"
+
+namespace mneme::kernels {
+namespace {
+
+using testing::bits;
+using testing::kInfinity;
+using testing::kNan;
+using Kernel = void (*)(const float*, std::int64_t, float*) noexcept;
+
+struct Function {
+  const char* name;
+  Kernel Table::*kernel;
+  double (*exact)(double);
+  double max_ulps;  // as the header states
+};
+
+const Function kFunctions[] = {
+    {"exp", &Table::exp, [](double x) { return std::exp(x); }, 0.94},
+    {"tanh", &Table::tanh, [](double x) { return std::tanh(x); }, 1.37},
+    {"erf", &Table::erf, [](double x) { return std::erf(x); }, 1.09},
+    {"sigmoid", &Table::sigmoid, [](double x) { return 1 / (1 + std::exp(-x)); }, 2.48},
+};
+
+std::vector<float> apply(const Table& table, const Function& function, const std::vector<float>& x) {
+  std::vector<float> y(x.size());
+  (table.*function.kernel)(x.data(), static_cast<std::int64_t>(x.size()), y.data());
+  return y;
+}
+
+/// Every 4,099th float of all that are normal or zero, both signs.
+std::vector<float> samples() {
+  std::vector<float> x = {0.0f, -0.0f};
+  for (std::uint32_t magnitude = 0x00800000u; magnitude < 0x7f800000u; magnitude += 4099) {
+    x.push_back(std::bit_cast<float>(magnitude));
+    x.push_back(-x.back());
+  }
+  return x;
+}
+
+TEST(Math, ErrorsAreAsStated) {
+  const std::vector<float> x = samples();
+  for (const Function& function : kFunctions) {
+    const std::vector<float> y = apply(*available().front(), function, x);
+    double worst = 0;
+    float at = 0;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const double exact = function.exact(x[i]);
+      if (exact > 0x1.fffffefp127 || std::abs(exact) < 0x1p-126) continue;
+      if (const double error = testing::ulps(y[i], exact); !(error <= worst)) worst = error, at = x[i];
+    }
+    EXPECT_LE(worst, function.max_ulps) << function.name << " at " << at;
+    RecordProperty(function.name, std::to_string(worst));
+  }
+}
+
+TEST(Math, EveryInstructionSetGivesTheSameBits) {
+  std::vector<float> x = samples();
+  x.insert(x.end(), {kInfinity, -kInfinity, 88.72283f, 88.72284f, -87.33654f, -87.33655f, -104.0f, 0.625f, 0.9f});
+  for (const Function& function : kFunctions) {
+    const std::vector<std::uint32_t> expected = bits(apply(*available().front(), function, x));
+    for (const Table* table : available()) EXPECT_EQ(bits(apply(*table, function, x)), expected) << table->name;
+  }
+}
+
+TEST(Math, SpecialValues) {
+  for (const Table* table : available()) {
+    const auto at = [&](int function, float x) { return apply(*table, kFunctions[function], {x}).front(); };
+    EXPECT_EQ(at(0, 0.0f), 1.0f);
+    EXPECT_EQ(at(0, -0.0f), 1.0f);
+    EXPECT_EQ(at(0, -kInfinity), 0.0f);
+    EXPECT_EQ(at(0, kInfinity), kInfinity);
+    EXPECT_EQ(at(0, 88.73f), kInfinity);
+    EXPECT_LT(at(0, 88.7228f), kInfinity);
+    EXPECT_EQ(at(0, -87.3366f), 0.0f) << "flushed, whatever the mode of the processor";
+    EXPECT_GE(at(0, -87.33654f), 0x1p-126f);
+    EXPECT_EQ(at(1, kInfinity), 1.0f);
+    EXPECT_EQ(at(1, -kInfinity), -1.0f);
+    EXPECT_EQ(at(2, kInfinity), 1.0f);
+    EXPECT_EQ(at(2, -kInfinity), -1.0f);
+    EXPECT_EQ(at(3, kInfinity), 1.0f);
+    EXPECT_EQ(at(3, -kInfinity), 0.0f);
+    EXPECT_EQ(at(3, 0.0f), 0.5f);
+    for (int f = 0; f < 4; ++f) EXPECT_TRUE(std::isnan(at(f, kNan))) << kFunctions[f].name;
+  }
+}
+
+TEST(Math, OddFunctionsAreOdd) {
+  std::vector<float> x = testing::random_floats(1000, 1), minus = x;
+  for (float& value : minus) value = -value;
+  for (const Function* function : {&kFunctions[1], &kFunctions[2]}) {
+    std::vector<float> y = apply(active(), *function, minus);
+    for (float& value : y) value = -value;
+    EXPECT_EQ(bits(apply(active(), *function, x)), bits(y)) << function->name;
+  }
+}
+
+}  // namespace
+}  // namespace mneme::kernels
