@@ -34,6 +34,7 @@ struct LanesScalar {
   static LanesScalar load(const float* p) {
     return each([&](int i) { return p[i]; });
   }
+  /// The first n lanes, zeros after them: any n, no memory beyond is touched. So too store_first.
   static LanesScalar load_first(const float* p, int n) {
     return each([&](int i) { return i < n ? p[i] : 0.0f; });
   }
@@ -51,7 +52,9 @@ struct LanesScalar {
   }
 
   void store(float* p) const { std::memcpy(p, v, sizeof v); }
-  void store_first(float* p, int n) const { std::memcpy(p, v, static_cast<std::size_t>(n) * sizeof(float)); }
+  void store_first(float* p, int n) const {
+    for (int i = 0; i < 16 && i < n; ++i) p[i] = v[i];
+  }
   void store_float16(std::uint16_t* p) const {
     for (int i = 0; i < 16; ++i) p[i] = to_float16(v[i]);
   }
@@ -120,6 +123,7 @@ struct LanesScalar {
     return t[0];
   }
   /// Largest lane by the same tree of `max`.
+  /// The largest lane, by `max` in the same tree.
   float largest() const {
     float t[16];
     std::memcpy(t, v, sizeof t);
@@ -128,7 +132,6 @@ struct LanesScalar {
     }
     return t[0];
   }
-  float first() const { return v[0]; }
 };
 
 }  // namespace mneme::kernels

@@ -28,4 +28,9 @@ struct ProductArgs {
   std::int64_t n_rows, inner, n_panels;
 };
 
+/// Bytes from one prepared row to the next: rows a power of two apart would crowd into a few sets of the cache.
+[[gnu::always_inline]] constexpr std::int64_t spread_row_bytes(std::int64_t bytes) {
+  return bytes % 1024 ? bytes : bytes + 64;
+}
+
 }  // namespace mneme::kernels

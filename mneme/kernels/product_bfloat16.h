@@ -15,19 +15,20 @@ struct BFloat16Format {
   static constexpr DType kFormat = DType::kBFloat16;
 
   static std::int64_t prepared_bytes(std::int64_t inner) noexcept {
-    return padded_inner(kFormat, inner) * static_cast<std::int64_t>(sizeof(float));
+    return spread_row_bytes(padded_inner(kFormat, inner) * 4);
   }
 
   static void prepare(const float* x, std::int64_t x_stride, std::int64_t n_rows, std::int64_t inner,
                       void* out) noexcept {
+    const std::int64_t bytes = prepared_bytes(inner);
     for (std::int64_t m = 0; m < n_rows; ++m) {
-      auto* row = reinterpret_cast<float*>(static_cast<char*>(out) + m * prepared_bytes(inner));
+      auto* row = reinterpret_cast<float*>(static_cast<char*>(out) + m * bytes);
       for (std::int64_t k = 0; k < inner; k += 32) {
-        const auto rest = static_cast<int>(inner - k < 32 ? inner - k : 32);
         const float* from = x + m * x_stride + k;
+        const auto n = static_cast<int>(inner - k < 32 ? inner - k : 32);
         alignas(64) std::uint16_t pairs[32];
-        L::load_first(from, rest < 16 ? rest : 16).store_bfloat16(pairs);
-        (rest > 16 ? L::load_first(from + 16, rest - 16) : L::zero()).store_bfloat16(pairs + 16);
+        L::load_first(from, n).store_bfloat16(pairs);
+        L::load_first(from + 16, n - 16).store_bfloat16(pairs + 16);
         L::load_even(pairs).store(row + k);
         L::load_odd(pairs).store(row + k + 16);
       }

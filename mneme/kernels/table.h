@@ -6,11 +6,9 @@
 #include "mneme/kernels/linear.h"
 #include "mneme/kernels/product_bfloat16.h"
 #include "mneme/kernels/product_float.h"
+#include "mneme/kernels/tables.h"
 
 namespace mneme::kernels {
-
-/// The tables that isa_*.cc define, all constants: reading them runs no code of their instruction set.
-extern const Table kScalarTable, kAvx2Table, kAvx512Table, kAmxTable;
 
 template <class L, class Format>
 constexpr FormatKernels make_format_kernels() {

@@ -1,0 +1,45 @@
+#include "mneme/kernels/lanes_avx512.h"
+#include "mneme/kernels/product_amx.h"
+#include "mneme/kernels/table.h"
+
+namespace mneme::kernels {
+namespace {
+
+/// The instructions themselves, as inline assembly: GCC 12's intrinsics take no template argument for a register, and
+/// do not say that they read and write memory (a configuration on the stack was loaded half written).
+struct AmxTiles {
+  static void configure(int rows_0, int rows_1) noexcept {
+    struct alignas(64) Configuration {
+      std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
+      std::uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+      std::uint8_t rows[16] = {};
+    } configuration;
+    static_assert(sizeof configuration == 64);
+    const int rows[8] = {rows_0, rows_0, rows_1, rows_1, rows_0, rows_1, 16, 16};
+    for (int tile = 0; tile < 8; ++tile) configuration.rows[tile] = static_cast<std::uint8_t>(rows[tile]);
+    asm volatile("ldtilecfg %0" ::"m"(configuration));
+  }
+  template <int T>
+  static void zero() noexcept {
+    asm volatile("tilezero %%tmm%c0" ::"i"(T));
+  }
+  template <int T>
+  static void load(const void* from, std::int64_t stride) noexcept {
+    asm volatile("tileloadd (%1,%2,1), %%tmm%c0" ::"i"(T), "r"(from), "r"(stride) : "memory");
+  }
+  template <int T>
+  static void store(void* to, std::int64_t stride) noexcept {
+    asm volatile("tilestored %%tmm%c0, (%1,%2,1)" ::"i"(T), "r"(to), "r"(stride) : "memory");
+  }
+  template <int Sum, int Rows, int Panel>
+  static void dot() noexcept {
+    asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(Sum), "i"(Rows), "i"(Panel));
+  }
+  static void release() noexcept { asm volatile("tilerelease"); }
+};
+
+}  // namespace
+
+constinit const Table kAmxTable = make_table<LanesAvx512, AmxFormat<LanesAvx512, AmxTiles>>("amx");
+
+}  // namespace mneme::kernels
