@@ -2,6 +2,8 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "mneme/base/error.h"
@@ -51,7 +53,7 @@ DeviceBuffer& DeviceBuffer::operator=(DeviceBuffer&& other) noexcept {
   return *this;
 }
 
-std::byte* Workspace::bytes(std::int64_t n) {
+std::byte* Arena::bytes(std::int64_t n) {
   n = round_up(n, 64);
   while (buffer_ < buffers_.size() && used_ + n > buffers_[buffer_].n_bytes()) {
     ++buffer_;
@@ -61,7 +63,6 @@ std::byte* Workspace::bytes(std::int64_t n) {
     // Doubling keeps the number of buffers logarithmic in what is asked for.
     const std::int64_t last = buffers_.empty() ? kSmallestArena : buffers_.back().n_bytes();
     buffers_.emplace_back(std::max(round_up(n, 4096), 2 * last), device_);
-    ++n_allocations_;
     used_ = 0;
   }
   std::byte* result = buffers_[buffer_].data() + used_;
@@ -69,7 +70,7 @@ std::byte* Workspace::bytes(std::int64_t n) {
   return result;
 }
 
-std::int64_t Workspace::n_bytes() const noexcept {
+std::int64_t Arena::n_bytes() const noexcept {
   std::int64_t total = 0;
   for (const DeviceBuffer& buffer : buffers_) total += buffer.n_bytes();
   return total;
@@ -78,6 +79,14 @@ std::int64_t Workspace::n_bytes() const noexcept {
 at::Tensor as_tensor(const Workspace& workspace, const Rows& rows) {
   return at::from_blob(rows.data, {rows.n, rows.width},
                        at::TensorOptions().dtype(at::kFloat).device(workspace.device()));
+}
+
+void fill_zero(const Workspace& workspace, const Rows& rows) {
+  if (workspace.device().is_cpu()) {
+    std::memset(rows.data, 0, static_cast<std::size_t>(rows.n * rows.width) * sizeof(float));
+  } else {
+    as_tensor(workspace, rows).zero_();
+  }
 }
 
 }  // namespace mneme::ops

@@ -28,11 +28,39 @@ class DeviceBuffer {
   at::Tensor owner_;  // other devices only
 };
 
-/// Where a forward pass runs and the scratch memory that it runs in: an arena that only grows, and is rewound, not
-/// freed, so that a steady decode loop allocates nothing. Used by one thread at a time.
+/// Scratch memory that only grows: rewound, not freed, so that a steady loop allocates nothing.
+class Arena {
+ public:
+  explicit Arena(at::Device device) : device_(device) {}
+
+  /// Uninitialized memory, 64-byte aligned, valid until the arena is rewound past it.
+  std::byte* bytes(std::int64_t n);
+
+  struct Mark {
+    std::size_t buffer;
+    std::int64_t used;
+  };
+  Mark mark() const noexcept { return {buffer_, used_}; }
+  void rewind(Mark mark) noexcept {
+    buffer_ = mark.buffer;
+    used_ = mark.used;
+  }
+
+  /// How many buffers were ever taken: constant in a steady loop.
+  std::int64_t n_allocations() const noexcept { return static_cast<std::int64_t>(buffers_.size()); }
+  std::int64_t n_bytes() const noexcept;
+
+ private:
+  at::Device device_;
+  std::vector<DeviceBuffer> buffers_;
+  std::size_t buffer_ = 0;  // the one in use
+  std::int64_t used_ = 0;   // bytes of it
+};
+
+/// Where a forward pass runs, and the scratch memory that it runs in. Used by one thread at a time.
 class Workspace {
  public:
-  explicit Workspace(at::Device device) : device_(device) {}
+  explicit Workspace(at::Device device) : device_(device), arena_(device), host_arena_(at::kCPU) {}
 
   at::Device device() const noexcept { return device_; }
 
@@ -41,38 +69,36 @@ class Workspace {
   /// Takes the ATen path on the CPU too: how the tests prove the code of other devices on machines without one.
   void set_through_aten(bool on) noexcept { through_aten_ = on; }
 
-  /// Uninitialized memory, 64-byte aligned, valid until the arena is rewound past it.
-  std::byte* bytes(std::int64_t n);
+  /// Memory of the device, until the enclosing Scope ends.
+  std::byte* bytes(std::int64_t n) { return arena_.bytes(n); }
   float* floats(std::int64_t n) { return reinterpret_cast<float*>(bytes(n * 4)); }
+  /// Host memory, whatever the device: for tables of pointers.
+  std::byte* host_bytes(std::int64_t n) { return device_.is_cpu() ? arena_.bytes(n) : host_arena_.bytes(n); }
 
-  /// How many buffers the arena has ever taken: constant in a steady loop.
-  std::int64_t n_allocations() const noexcept { return n_allocations_; }
-  std::int64_t n_bytes() const noexcept;
+  std::int64_t n_allocations() const noexcept { return arena_.n_allocations() + host_arena_.n_allocations(); }
+  std::int64_t n_bytes() const noexcept { return arena_.n_bytes() + host_arena_.n_bytes(); }
 
-  /// Rewinds the arena to where it stood when this was made.
+  /// Gives back, when it ends, the memory that was taken since it began.
   class Scope {
    public:
-    explicit Scope(Workspace& workspace) : workspace_(workspace), buffer_(workspace.buffer_), used_(workspace.used_) {}
+    explicit Scope(Workspace& workspace)
+        : workspace_(workspace), mark_(workspace.arena_.mark()), host_mark_(workspace.host_arena_.mark()) {}
     ~Scope() {
-      workspace_.buffer_ = buffer_;
-      workspace_.used_ = used_;
+      workspace_.arena_.rewind(mark_);
+      workspace_.host_arena_.rewind(host_mark_);
     }
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
 
    private:
     Workspace& workspace_;
-    std::size_t buffer_;
-    std::int64_t used_;
+    Arena::Mark mark_, host_mark_;
   };
 
  private:
   at::Device device_;
   bool through_aten_ = false;
-  std::vector<DeviceBuffer> buffers_;
-  std::size_t buffer_ = 0;  // the one in use
-  std::int64_t used_ = 0;   // bytes of it
-  std::int64_t n_allocations_ = 0;
+  Arena arena_, host_arena_;
 };
 
 /// A float32 matrix that somebody else owns, rows contiguous: what flows between the operations of a forward pass.
@@ -86,6 +112,9 @@ struct Rows {
 
 /// The same memory as an ATen tensor [n, width] float32 on the workspace's device (a view).
 at::Tensor as_tensor(const Workspace& workspace, const Rows& rows);
+
+/// Sets all elements to zero.
+void fill_zero(const Workspace& workspace, const Rows& rows);
 
 /// Matrix of scratch memory.
 inline Rows scratch_rows(Workspace& workspace, std::int64_t n, std::int64_t width) {

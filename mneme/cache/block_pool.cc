@@ -1,0 +1,109 @@
+#include "mneme/cache/block_pool.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "mneme/base/error.h"
+
+namespace mneme {
+namespace {
+
+// A slab is worth a system call and a huge page or two, but little enough that a small cache stays small.
+constexpr std::int64_t kSlabBytes = std::int64_t{4} << 20;
+
+at::Tensor bytes_view(std::byte* data, std::int64_t n, at::Device device) {
+  return at::from_blob(data, {n}, at::TensorOptions().dtype(at::kByte).device(device));
+}
+
+}  // namespace
+
+BlockRef::~BlockRef() {
+  if (block_ && block_->references.fetch_sub(1, std::memory_order_acq_rel) == 1) block_->pool->put_back(block_);
+}
+
+void ByteBudget::take(std::int64_t n_bytes) {
+  const std::int64_t before = used_.fetch_add(n_bytes, std::memory_order_relaxed);
+  if (limit_ == 0 || before + n_bytes <= limit_) return;
+  give_back(n_bytes);
+  throw Error(ErrorKind::kOutOfMemory,
+              "cache out of memory: {} bytes in use + {} more exceed max_cache_bytes = {}; raise it or use an "
+              "offloaded or quantized cache",
+              before, n_bytes, limit_);
+}
+
+BlockPool::BlockPool(std::int64_t block_bytes, at::Device device, std::shared_ptr<ByteBudget> budget)
+    : block_bytes_(block_bytes), device_(device), budget_(std::move(budget)) {}
+
+BlockPool::~BlockPool() {
+  for (const Slab& slab : slabs_) budget_->give_back(slab.memory.n_bytes());
+}
+
+void BlockPool::add_slab(std::int64_t n) {
+  const std::int64_t n_bytes = n * block_bytes_;
+  budget_->take(n_bytes);
+  Slab slab;
+  try {
+    slab.memory = ops::DeviceBuffer(n_bytes, device_);
+    slab.blocks = std::make_unique<Block[]>(static_cast<std::size_t>(n));
+    // Every free block finds room: putting one back never allocates.
+    const auto total = static_cast<std::size_t>(capacity() + n);
+    fresh_.reserve(total);
+    free_.reserve(total);
+    slabs_.reserve(slabs_.size() + 1);
+  } catch (...) {
+    budget_->give_back(n_bytes);
+    throw;
+  }
+  for (std::int64_t i = n - 1; i >= 0; --i) {
+    Block& block = slab.blocks[static_cast<std::size_t>(i)];
+    block.pool = this;
+    block.data = slab.memory.data() + i * block_bytes_;
+    fresh_.push_back(&block);
+  }
+  slabs_.push_back(std::move(slab));
+  capacity_.fetch_add(n, std::memory_order_relaxed);
+}
+
+void BlockPool::reserve(std::int64_t n) {
+  const std::lock_guard lock(mutex_);
+  const std::int64_t spare = static_cast<std::int64_t>(fresh_.size() + free_.size());
+  if (spare < n) add_slab(n - spare);
+}
+
+Block* BlockPool::take_any(bool zeroed) {
+  const std::lock_guard lock(mutex_);
+  if (free_.empty() && fresh_.empty())
+    add_slab(std::max<std::int64_t>(1, std::min<std::int64_t>(64, kSlabBytes / block_bytes_)));
+  n_in_use_.fetch_add(1, std::memory_order_relaxed);
+  std::vector<Block*>& source = free_.empty() ? fresh_ : free_;
+  Block* block = source.back();
+  source.pop_back();
+  if (zeroed && &source == &free_) {
+    if (device_.is_cpu()) {
+      std::memset(block->data, 0, static_cast<std::size_t>(block_bytes_));
+    } else {
+      bytes_view(block->data, block_bytes_, device_).zero_();
+    }
+  }
+  return block;
+}
+
+BlockRef BlockPool::take() { return BlockRef(take_any(/*zeroed=*/true)); }
+
+BlockRef BlockPool::take_copy(const BlockRef& source) {
+  BlockRef copy(take_any(/*zeroed=*/false));
+  if (device_.is_cpu()) {
+    std::memcpy(copy.data(), source.data(), static_cast<std::size_t>(block_bytes_));
+  } else {
+    bytes_view(copy.data(), block_bytes_, device_).copy_(bytes_view(source.data(), block_bytes_, device_));
+  }
+  return copy;
+}
+
+void BlockPool::put_back(Block* block) noexcept {
+  const std::lock_guard lock(mutex_);
+  free_.push_back(block);
+  n_in_use_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+}  // namespace mneme

@@ -1,0 +1,110 @@
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "mneme/ops/workspace.h"
+
+namespace mneme {
+
+class BlockPool;
+
+/// One block of memory and how many block lists hold it.
+struct Block {
+  std::atomic<std::int64_t> references{0};
+  BlockPool* pool = nullptr;
+  std::byte* data = nullptr;
+};
+
+/// A counted reference to a block; the last one returns the block to its pool.
+class BlockRef {
+ public:
+  BlockRef() = default;
+  explicit BlockRef(Block* block) noexcept : block_(block) {
+    if (block_) block_->references.fetch_add(1, std::memory_order_relaxed);
+  }
+  BlockRef(const BlockRef& other) noexcept : BlockRef(other.block_) {}
+  BlockRef(BlockRef&& other) noexcept : block_(std::exchange(other.block_, nullptr)) {}
+  BlockRef& operator=(BlockRef other) noexcept {
+    std::swap(block_, other.block_);
+    return *this;
+  }
+  ~BlockRef();
+
+  explicit operator bool() const noexcept { return block_ != nullptr; }
+  std::byte* data() const noexcept { return block_ ? block_->data : nullptr; }
+  /// Whether nobody else holds the block: only then may it be written to.
+  bool unique() const noexcept { return block_->references.load(std::memory_order_acquire) == 1; }
+  const Block* get() const noexcept { return block_; }
+
+ private:
+  Block* block_ = nullptr;
+};
+
+/// A limit on bytes that several pools share, and what they use of it. Zero means no limit.
+class ByteBudget {
+ public:
+  explicit ByteBudget(std::int64_t limit) : limit_(limit) {}
+  /// Throws Error(kOutOfMemory) with both numbers, and takes nothing, when the limit would be passed.
+  void take(std::int64_t n_bytes);
+  void give_back(std::int64_t n_bytes) noexcept { used_.fetch_sub(n_bytes, std::memory_order_relaxed); }
+
+ private:
+  const std::int64_t limit_;
+  std::atomic<std::int64_t> used_{0};
+};
+
+/// Blocks of one size on one device. Memory is taken in slabs and kept until the pool dies; freed blocks are reused.
+/// A block comes zeroed. Thread safe: forks of a cache share their pool.
+class BlockPool {
+ public:
+  BlockPool(std::int64_t block_bytes, at::Device device, std::shared_ptr<ByteBudget> budget);
+  ~BlockPool();
+  BlockPool(const BlockPool&) = delete;
+  BlockPool& operator=(const BlockPool&) = delete;
+
+  std::int64_t block_bytes() const noexcept { return block_bytes_; }
+  at::Device device() const noexcept { return device_; }
+
+  /// Makes room for n more blocks than are in use, in one slab. Throws Error(kOutOfMemory) and changes nothing.
+  void reserve(std::int64_t n);
+
+  /// A zeroed block that nobody else holds. Throws Error(kOutOfMemory).
+  BlockRef take();
+
+  /// A copy of `source` (of this pool) that nobody else holds.
+  BlockRef take_copy(const BlockRef& source);
+
+  std::int64_t n_in_use() const noexcept { return n_in_use_.load(std::memory_order_relaxed); }
+  /// Blocks that slabs have room for. Constant once a static cache has taken its memory.
+  std::int64_t capacity() const noexcept { return capacity_.load(std::memory_order_relaxed); }
+
+ private:
+  friend class BlockRef;
+  void put_back(Block* block) noexcept;
+  void add_slab(std::int64_t n);
+  Block* take_any(bool zeroed);
+
+  struct Slab {
+    ops::DeviceBuffer memory;
+    std::unique_ptr<Block[]> blocks;
+  };
+
+  const std::int64_t block_bytes_;
+  const at::Device device_;
+  const std::shared_ptr<ByteBudget> budget_;
+  mutable std::mutex mutex_;
+  std::vector<Slab> slabs_;
+  std::vector<Block*> fresh_;  // never used: zero since the slab was taken
+  std::vector<Block*> free_;   // used before
+  std::atomic<std::int64_t> n_in_use_{0}, capacity_{0};
+};
+
+}  // namespace mneme
