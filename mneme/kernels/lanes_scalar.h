@@ -122,7 +122,6 @@ struct LanesScalar {
     }
     return t[0];
   }
-  /// Largest lane by the same tree of `max`.
   /// The largest lane, by `max` in the same tree.
   float largest() const {
     float t[16];
@@ -132,6 +131,7 @@ struct LanesScalar {
     }
     return t[0];
   }
+  float first() const { return v[0]; }
 };
 
 }  // namespace mneme::kernels
