@@ -4,7 +4,7 @@
 #
 #   scripts/check_libraries.sh <libtorch folder> <file>...
 set -euo pipefail
-root=$(realpath "$1"); shift
+root=$(realpath -m "$1"); shift
 base='^(linux-vdso|ld-linux[a-z0-9-]*|lib(c|m|dl|rt|pthread|util|gcc_s|stdc\+\+|atomic))\.so'
 ours='^lib(mneme|fmt|pcre2-8|utf8proc|asan|ubsan|tsan)\.so'
 driver='^lib(cuda|nvidia-ml)\.so'
@@ -18,7 +18,7 @@ for file; do
       exit 1
     fi
     [[ $name =~ $base || $name =~ $ours || $name =~ $driver ]] && continue
-    path=$(realpath "$path")
+    path=$(realpath -m "$path")
     if [[ $path != "$root"/* ]]; then
       echo "$file: $name comes from $path, which is outside $root" >&2
       exit 1

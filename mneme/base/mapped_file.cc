@@ -14,7 +14,7 @@
 namespace mneme {
 
 MappedFile::MappedFile(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // opening a pipe must not wait for a writer
   check(fd >= 0, ErrorKind::kIo, "cannot open {}: {}", path, std::strerror(errno));
   struct Closer {
     int fd;
