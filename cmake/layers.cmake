@@ -34,6 +34,7 @@ function(mneme_link_whole target)
       list(REMOVE_ITEM layers ${layer})
     endif()
   endforeach()
+  set_property(TARGET ${target} PROPERTY MNEME_LAYERS ${layers})
   list(JOIN layers "," names)
   target_link_libraries(${target} PRIVATE $<LINK_LIBRARY:WHOLE_ARCHIVE,${layers}>)
   # The layers name each other plainly; here all of those mentions mean the whole archive.

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Installs a build into an empty prefix and uses it from there as a stranger would.
-#   check.sh <build folder> <LibTorch folder> <version>
+#   check.sh <build folder> <LibTorch folder> <version> <static library of a layer>...
 set -euo pipefail
-build=$1 libtorch=$2 version=$3
+build=$1 libtorch=$2 version=$3; shift 3
 here=$(cd "$(dirname "$0")" && pwd)
 prefix=$(mktemp -d)
 trap 'rm -rf "$prefix"' EXIT
@@ -13,8 +13,7 @@ library=$(find "$prefix" -name libmneme.so)
 [[ -n $library ]] || fail "no libmneme.so was installed"
 
 symbols() { nm -P -g --defined-only "$@" 2>/dev/null | awk '$2 ~ /^[TDBR]$/ { print $1 }' | sort -u; }
-layers=$(find "$build" -maxdepth 1 -name 'libmneme_*.a' ! -name libmneme_cli.a)
-lost=$(comm -23 <(symbols $layers) <(symbols -D "$library"))
+lost=$(comm -23 <(symbols "$@") <(symbols -D "$library"))
 [[ -z $lost ]] || fail "symbols of the layers that libmneme.so lacks: $(c++filt <<<"$lost" | head -n 5)"
 
 cmake -S "$here" -B "$prefix/consumer" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_BUILD_TYPE=Debug >"$prefix/log" 2>&1 &&
