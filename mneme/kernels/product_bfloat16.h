@@ -71,18 +71,18 @@ struct BFloat16Format {
     for (std::int64_t k = 0; k < n; k += 32) {
       auto even = Tile<L, R, P>::zero(), odd = Tile<L, R, P>::zero();
       for (std::int64_t i = 0; i < 16; ++i) {
-        L x_even[R], x_odd[R];
+        // First all of the even, then all of the odd products: both at once are more than sixteen registers hold.
+        const Element* pairs = w + (k + 2 * i) * kPanel;
+        L weights[P];
+        for (int p = 0; p < P; ++p) weights[p] = L::load_even(pairs + p * w_stride);
         for (int r = 0; r < R; ++r) {
-          x_even[r] = L::set1(x[r * x_stride + k + i]);
-          x_odd[r] = L::set1(x[r * x_stride + k + 16 + i]);
+          const L value = L::set1(x[r * x_stride + k + i]);
+          for (int p = 0; p < P; ++p) even.at[r][p] = L::fma(value, weights[p], even.at[r][p]);
         }
-        for (int p = 0; p < P; ++p) {
-          const Element* pairs = w + p * w_stride + (k + 2 * i) * kPanel;
-          const L w_even = L::load_even(pairs), w_odd = L::load_odd(pairs);
-          for (int r = 0; r < R; ++r) {
-            even.at[r][p] = L::fma(x_even[r], w_even, even.at[r][p]);
-            odd.at[r][p] = L::fma(x_odd[r], w_odd, odd.at[r][p]);
-          }
+        for (int p = 0; p < P; ++p) weights[p] = L::load_odd(pairs + p * w_stride);
+        for (int r = 0; r < R; ++r) {
+          const L value = L::set1(x[r * x_stride + k + 16 + i]);
+          for (int p = 0; p < P; ++p) odd.at[r][p] = L::fma(value, weights[p], odd.at[r][p]);
         }
       }
       add(sums, even, odd);

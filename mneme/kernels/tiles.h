@@ -92,9 +92,9 @@ struct TiledProduct {
     }
   }
 
-  /// All of the inner dimension at once, straight from storage.
+  /// All of the inner dimension at once, straight from storage. Inlined into attention it would not get the registers.
   template <int R>
-  static void direct(const ProductArgs& args) {
+  [[gnu::noinline]] static void direct(const ProductArgs& args) {
     constexpr int kWide = Format::template kDirectPanels<R>;
     std::int64_t p = 0;
     for (; p + kWide <= args.n_panels; p += kWide) direct_panels<R, kWide>(args, p);
