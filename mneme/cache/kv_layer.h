@@ -29,7 +29,7 @@ struct AttendQuery {
   std::int64_t n_heads = 0;
   float scale = 1.0f;
   float softcap = 0.0f;
-  at::Tensor sinks;  ///< [n_heads] float32 sink logits (gpt-oss), or undefined
+  at::Tensor sinks = {};  ///< [n_heads] float32 sink logits (gpt-oss), or undefined
 };
 
 /// The keys and values of one attention layer: for each sequence a list of blocks.

@@ -26,7 +26,7 @@ struct AttendOptions {
   float scale = 1.0f;        ///< usually 1 / sqrt(key_dim)
   float softcap = 0.0f;      ///< 0: none
   kernels::Visibility visibility;
-  at::Tensor sinks;  ///< [n_heads] float32 sink logits, or undefined
+  at::Tensor sinks = {};  ///< [n_heads] float32 sink logits, or undefined
 };
 
 /// Causal attention of new queries straight from blocks: keys and values are never copied together.

@@ -10,4 +10,9 @@ namespace mneme::ops {
 /// weight [width] float32 on the workspace's device. Source: Zhang & Sennrich 2019, arXiv:1910.07467, eq. 4.
 void rms_norm(Workspace& workspace, const Rows& x, const at::Tensor& weight, float eps, const Rows& y);
 
+/// The same for each of n_heads heads side by side, in place: head h of a row is x[n][offset + h * D ..], where D is
+/// the length of the weight that all heads share (Qwen3's query and key norms).
+void rms_norm_heads(Workspace& workspace, const at::Tensor& weight, float eps, const Rows& x, std::int64_t offset,
+                    std::int64_t n_heads);
+
 }  // namespace mneme::ops

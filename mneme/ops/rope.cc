@@ -45,8 +45,11 @@ Rope::Rope(std::int64_t dim, const RopeOptions& options) : dim_(dim) {
           "low_freq_factor ({})",
           options.original_max_position_embeddings, options.high_freq_factor, options.low_freq_factor);
   }
+  check(options.divisors.empty() || std::ssize(options.divisors) == dim / 2, ErrorKind::kInvalidArgument,
+        "RoPE: {} frequency divisors do not fit {} pairs", options.divisors.size(), dim / 2);
   for (std::int64_t i = 0; i < dim / 2; ++i) {
-    const float frequency = base_frequency(i, dim, options.theta);
+    float frequency = base_frequency(i, dim, options.theta);
+    if (!options.divisors.empty()) frequency /= options.divisors[static_cast<std::size_t>(i)];
     frequencies_.push_back(llama3   ? llama3_frequency(frequency, options)
                            : linear ? frequency / static_cast<float>(options.factor)
                                     : frequency);

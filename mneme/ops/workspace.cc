@@ -89,4 +89,23 @@ void fill_zero(const Workspace& workspace, const Rows& rows) {
   }
 }
 
+void copy(const Workspace& workspace, const Rows& from, const Rows& to) {
+  check(from.n == to.n && from.width == to.width, ErrorKind::kInvalidArgument, "copy: [{}, {}] and [{}, {}] differ",
+        from.n, from.width, to.n, to.width);
+  if (workspace.device().is_cpu()) {
+    std::copy_n(from.data, from.n * from.width, to.data);
+  } else {
+    as_tensor(workspace, to).copy_(as_tensor(workspace, from));
+  }
+}
+
+void select_rows(const Workspace& workspace, const Rows& from, std::span<const std::int64_t> rows, const Rows& to) {
+  check(static_cast<std::int64_t>(rows.size()) == to.n && from.width == to.width, ErrorKind::kInvalidArgument,
+        "select_rows: {} rows of width {} do not give [{}, {}]", rows.size(), from.width, to.n, to.width);
+  for (std::int64_t i = 0; i < to.n; ++i) {
+    const std::int64_t row = rows[static_cast<std::size_t>(i)];
+    copy(workspace, {from.row(row), 1, from.width}, {to.row(i), 1, to.width});
+  }
+}
+
 }  // namespace mneme::ops

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace mneme::ops {
@@ -115,6 +116,12 @@ at::Tensor as_tensor(const Workspace& workspace, const Rows& rows);
 
 /// Sets all elements to zero.
 void fill_zero(const Workspace& workspace, const Rows& rows);
+
+/// to = from, rows of one shape.
+void copy(const Workspace& workspace, const Rows& from, const Rows& to);
+
+/// to[i] = from[rows[i]].
+void select_rows(const Workspace& workspace, const Rows& from, std::span<const std::int64_t> rows, const Rows& to);
 
 /// Matrix of scratch memory.
 inline Rows scratch_rows(Workspace& workspace, std::int64_t n, std::int64_t width) {

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <memory>
+
+#include "mneme/models/registry.h"
+
+namespace mneme {
+
+/// What an architecture file defines: the one function that builds it.
+std::unique_ptr<Model> build_llama(const ModelConfig&, const Weights&, DType, at::Device);
+std::unique_ptr<Model> build_mistral(const ModelConfig&, const Weights&, DType, at::Device);
+std::unique_ptr<Model> build_qwen2(const ModelConfig&, const Weights&, DType, at::Device);
+std::unique_ptr<Model> build_qwen3(const ModelConfig&, const Weights&, DType, at::Device);
+
+inline constexpr Architecture kArchitectures[] = {
+    {"llama", build_llama},
+    {"mistral", build_mistral},
+    {"qwen2", build_qwen2},
+    {"qwen3", build_qwen3},
+};
+
+}  // namespace mneme

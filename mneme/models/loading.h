@@ -1,0 +1,32 @@
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "mneme/models/weights.h"
+#include "mneme/ops/linear.h"
+
+namespace mneme {
+
+/// A part of a fused linear layer: rows of one stored matrix, and its bias.
+struct LinearPart {
+  std::string name;  ///< "model.layers.0.self_attn.q_proj": `.weight` and `.bias` are added
+  std::int64_t out_features = 0;
+};
+
+/// One linear layer whose outputs are those of the parts, one after the other. Throws what Weights::get throws.
+ops::Linear load_linear(const Weights& weights, const std::vector<LinearPart>& parts, std::int64_t in_features,
+                        bool bias, DType dtype, at::Device device);
+
+/// A vector of n numbers as float32 on a device, rounded to the model's dtype.
+at::Tensor load_vector(const Weights& weights, const std::string& name, std::int64_t n, DType dtype, at::Device device);
+
+/// The matrix that turns hidden states into logits. Where the config ties it to the embedding, that is what is used: a
+/// checkpoint's own `head_name` is ignored then, with a warning if it differs. Untied and absent is an error.
+ops::Linear load_head(const Weights& weights, const StoredTensor& embedding, const std::string& head_name, bool tied,
+                      DType dtype, at::Device device);
+
+}  // namespace mneme

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "mneme/cache/cache.h"
+#include "mneme/models/config.h"
+#include "mneme/ops/workspace.h"
+
+namespace mneme {
+
+/// The new tokens of all sequences of a batch, padding never among them.
+struct TokenBatch {
+  std::span<const std::int64_t> ids;        ///< [N]; empty if `embeddings` are given
+  ops::Rows embeddings;                     ///< [N, E] float32 on the model's device, or none
+  std::span<const std::int64_t> positions;  ///< [N] RoPE positions
+  std::span<const std::int64_t>
+      row_starts;  ///< [B + 1]: tokens of sequence i are rows [row_starts[i], row_starts[i+1])
+
+  std::int64_t n_tokens() const { return row_starts.back(); }
+};
+
+/// A causal language model: weights and what they mean. Constant after loading: any number of threads may run it, each
+/// with a cache of its own.
+class Model {
+ public:
+  virtual ~Model() = default;
+
+  const ModelConfig& config() const noexcept { return config_; }
+  DType dtype() const noexcept { return dtype_; }
+  at::Device device() const noexcept { return device_; }
+
+  /// What a cache for this model must hold.
+  virtual CacheShape cache_shape() const = 0;
+
+  /// Bytes of weights held in memory (mapped files apart).
+  virtual std::int64_t n_bytes() const = 0;
+
+  /// Appends the tokens to the cache and computes logits of some of their rows.
+  ///
+  /// logit_rows  rows of the batch, ascending
+  /// logits      [logit_rows.size(), V] float32 on the model's device
+  /// cache.prepare(counts) must have been called; ids must be inside the vocabulary. Throws nothing after that.
+  virtual void forward(const TokenBatch& batch, Cache& cache, std::span<const std::int64_t> logit_rows,
+                       const ops::Rows& logits) const = 0;
+
+ protected:
+  Model(ModelConfig config, DType dtype, at::Device device)
+      : config_(std::move(config)), dtype_(dtype), device_(device) {}
+
+ private:
+  ModelConfig config_;
+  DType dtype_;
+  at::Device device_;
+};
+
+/// Layers, retentions and head sizes of a decoder-only attention model, from its config.
+CacheShape cache_shape_of(const ModelConfig& config, DType dtype, at::Device device);
+
+}  // namespace mneme

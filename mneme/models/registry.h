@@ -1,0 +1,35 @@
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "mneme/models/model.h"
+#include "mneme/models/weights.h"
+
+namespace mneme {
+
+/// Builds a model from its config and weights, in a dtype and on a device.
+using ModelFactory = std::unique_ptr<Model> (*)(const ModelConfig& config, const Weights& weights, DType dtype,
+                                                at::Device device);
+
+/// One row of the registry: an architecture file offers one for each model_type that it builds.
+struct Architecture {
+  const char* model_type;
+  ModelFactory build;
+};
+
+/// The row of a model type. Throws Error(kUnsupported) with the types that are known.
+const Architecture& architecture_of(const std::string& model_type);
+
+/// All rows, sorted by model type.
+std::vector<std::string> known_architectures();
+
+/// Loads a model: a folder as save_pretrained writes it, or a .gguf file. dtype: unset = as stored.
+/// Throws what ModelConfig, Weights and the architecture throw; warns of tensors that nothing asked for.
+std::unique_ptr<Model> load_model(const std::string& path, std::optional<DType> dtype, at::Device device);
+
+}  // namespace mneme
