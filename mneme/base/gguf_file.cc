@@ -240,7 +240,7 @@ void GgufFile::parse(std::span<const std::byte> bytes) {
   check(reader.number<std::uint32_t>("the magic number") == kMagic, ErrorKind::kCorruptData,
         "{}: not a GGUF file, it does not start with \"GGUF\"", name_);
   const auto version = reader.number<std::uint32_t>("the version");
-  check(version != 0 && version % 65536 != 0, ErrorKind::kUnsupported,
+  check(version == 0 || version % 65536 != 0, ErrorKind::kUnsupported,
         "{}: a big-endian GGUF file; convert it to little endian", name_);
   // Version 2 has the layout of version 3, which only added big-endian files; version 1 counted in 32 bits.
   check(version == 2 || version == 3, ErrorKind::kUnsupported,
