@@ -1,0 +1,32 @@
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace mneme {
+
+/// What generate() gives back.
+struct GenerateOutput {
+  /// [B, prompt + most new tokens] int64 on the inputs' device: the prompt as given, then new tokens; behind a sequence
+  /// that ended sooner, pad_token_id.
+  at::Tensor sequences;
+  std::vector<std::vector<std::int64_t>> new_tokens;  ///< of each sequence, the ending eos included
+  std::vector<std::string> finish_reasons;            ///< "stop" | "length" | "time" | "cancelled"
+  std::uint64_t seed = 0;                             ///< draws the same text again
+
+  std::int64_t prompt_tokens = 0;  ///< real tokens of all prompts
+  std::int64_t cached_tokens = 0;  ///< of them, those that the cache already held
+  double prefill_ms = 0, decode_ms = 0;
+  std::int64_t decode_steps = 0;  ///< forward passes after the prefill
+
+  std::string cache_implementation;  ///< "dynamic" | "static" | "none"
+  std::int64_t cache_length = 0, cache_bytes = 0;
+
+  at::Tensor prompt_logits;  ///< [B, V] float32 after each prompt, if output_logits
+  float min_gap = 0;         ///< smallest top-1 minus top-2 logit of all choices, if output_logits
+};
+
+}  // namespace mneme
