@@ -1,0 +1,48 @@
+#!/usr/bin/env python3
+"""Holds the objects of kernels to their own symbols.
+
+usage: check_isa_symbols.py NAME=OBJECT ...    e.g. avx2=isa_avx2.cc.o; exit status 1 and one line for each violation
+
+The linker keeps one copy of an inline function that several objects define. If that copy was compiled for AVX-512, a
+processor without it dies in code that has nothing to do with kernels. So an object that is compiled for an instruction
+set may define, for others to see, only its table and what is made of its own Lanes type.
+"""
+
+import re
+import subprocess
+import sys
+
+# AMX's object works on the lanes of AVX-512; whatever needs tiles is made of a type that no other file can name.
+LANES = {"scalar": "LanesScalar", "avx2": "LanesAvx2", "avx512": "LanesAvx512", "amx": "LanesAvx512"}
+# Data that GCC makes for exception tables; the same address in every object.
+HARMLESS = {"DW.ref.__gxx_personality_v0"}
+
+
+def violations(name: str, listing: str) -> list[str]:
+    """listing: what `nm -C --defined-only --extern-only` prints of the object."""
+    own = re.compile(rf"\b({LANES[name]}|k{name.capitalize()}Table)\b")
+    problems = []
+    for line in listing.splitlines():
+        parts = line.split(maxsplit=2)
+        if len(parts) == 3 and parts[2] not in HARMLESS and not own.search(parts[2]):
+            problems.append(f"isa_{name}.cc: {parts[2]} could be linked into code for other processors; "
+                            "make it a template over Lanes, always_inline, or local to the file")
+    return problems
+
+
+def main(arguments: list[str]) -> int:
+    problems = []
+    for argument in arguments:
+        name, path = argument.split("=", 1)
+        listing = subprocess.run(["nm", "-C", "--defined-only", "--extern-only", path], check=True, text=True,
+                                 stdout=subprocess.PIPE).stdout
+        if f"k{name.capitalize()}Table" not in listing:
+            problems.append(f"{path}: defines no k{name.capitalize()}Table; is it the object of isa_{name}.cc?")
+        problems += violations(name, listing)
+    for problem in problems:
+        print(problem)
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

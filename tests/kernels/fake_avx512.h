@@ -1,0 +1,205 @@
+#pragma once
+
+#include <immintrin.h>
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+#include "mneme/base/dtype.h"
+
+/// The AVX-512 instructions that lanes_avx512.h uses, in plain C++ after Intel's manual, so that its sixteen lanes can
+/// be held against the scalar ones on any machine. They stand in the namespace of the lanes and so hide the real ones;
+/// the lanes get another name, since a program may hold both.
+///
+/// Include this in a file of its own: real AVX and AVX-512 are out of reach after it.
+
+// Without optimization these are macros.
+#undef _mm512_slli_epi32
+#undef _mm512_srli_epi32
+#undef _mm512_cmp_ps_mask
+#undef _mm512_cmpgt_epi32_mask
+#undef _mm512_cvtps_ph
+#undef _mm512_roundscale_ps
+#undef _mm512_extractf32x8_ps
+#undef _mm256_extractf128_ps
+
+namespace mneme::kernels {
+
+struct __m512 {
+  float f[16];
+};
+struct __m512i {
+  std::uint32_t u[16];
+};
+struct __m256 {
+  float f[8];
+};
+struct __m256i {
+  std::uint16_t h[16];
+};
+using __mmask16 = std::uint16_t;
+
+template <class F>
+__m512 each_float(F f) {
+  __m512 r;
+  for (int i = 0; i < 16; ++i) r.f[i] = f(i);
+  return r;
+}
+template <class F>
+__m512i each_integer(F f) {
+  __m512i r;
+  for (int i = 0; i < 16; ++i) r.u[i] = f(i);
+  return r;
+}
+template <class F>
+__mmask16 each_bit(F f) {
+  unsigned mask = 0;
+  for (int i = 0; i < 16; ++i) mask |= (f(i) ? 1u : 0u) << i;
+  return static_cast<__mmask16>(mask);
+}
+
+// Loads and stores. A masked one touches no lane whose bit is clear.
+inline __m512 _mm512_loadu_ps(const float* p) {
+  return each_float([=](int i) { return p[i]; });
+}
+inline __m512 _mm512_maskz_loadu_ps(__mmask16 mask, const float* p) {
+  return each_float([=](int i) { return mask >> i & 1 ? p[i] : 0.0f; });
+}
+inline void _mm512_storeu_ps(float* p, __m512 a) { std::memcpy(p, a.f, sizeof a.f); }
+inline void _mm512_mask_storeu_ps(float* p, __mmask16 mask, __m512 a) {
+  for (int i = 0; i < 16; ++i) {
+    if (mask >> i & 1) p[i] = a.f[i];
+  }
+}
+inline __m512i _mm512_loadu_si512(const void* p) {
+  __m512i r;
+  std::memcpy(r.u, p, sizeof r.u);
+  return r;
+}
+inline void _mm512_storeu_si512(void* p, __m512i a) { std::memcpy(p, a.u, sizeof a.u); }
+inline __m256i _mm256_loadu_si256(const __m256i* p) {
+  __m256i r;
+  std::memcpy(r.h, p, sizeof r.h);
+  return r;
+}
+inline void _mm256_storeu_si256(__m256i* p, __m256i a) { std::memcpy(static_cast<void*>(p), a.h, sizeof a.h); }
+
+// Constants, and the same bits under another type.
+inline __m512 _mm512_set1_ps(float x) {
+  return each_float([=](int) { return x; });
+}
+inline __m512 _mm512_setzero_ps() { return _mm512_set1_ps(0.0f); }
+inline __m512i _mm512_set1_epi32(int x) {
+  return each_integer([=](int) { return static_cast<std::uint32_t>(x); });
+}
+inline __m512 _mm512_castsi512_ps(__m512i a) { return std::bit_cast<__m512>(a); }
+inline __m512i _mm512_castps_si512(__m512 a) { return std::bit_cast<__m512i>(a); }
+inline float _mm512_cvtss_f32(__m512 a) { return a.f[0]; }
+
+// Integers.
+inline __m512i _mm512_slli_epi32(__m512i a, unsigned n) {
+  return each_integer([=](int i) { return n > 31 ? 0 : a.u[i] << n; });
+}
+inline __m512i _mm512_srli_epi32(__m512i a, unsigned n) {
+  return each_integer([=](int i) { return n > 31 ? 0 : a.u[i] >> n; });
+}
+inline __m512i _mm512_and_si512(__m512i a, __m512i b) {
+  return each_integer([=](int i) { return a.u[i] & b.u[i]; });
+}
+inline __m512i _mm512_or_si512(__m512i a, __m512i b) {
+  return each_integer([=](int i) { return a.u[i] | b.u[i]; });
+}
+inline __m512i _mm512_mask_or_epi32(__m512i source, __mmask16 mask, __m512i a, __m512i b) {
+  return each_integer([=](int i) { return mask >> i & 1 ? a.u[i] | b.u[i] : source.u[i]; });
+}
+inline __m512i _mm512_add_epi32(__m512i a, __m512i b) {
+  return each_integer([=](int i) { return a.u[i] + b.u[i]; });
+}
+inline __mmask16 _mm512_cmpgt_epi32_mask(__m512i a, __m512i b) {
+  return each_bit([=](int i) { return static_cast<std::int32_t>(a.u[i]) > static_cast<std::int32_t>(b.u[i]); });
+}
+
+// Conversions.
+inline __m512 _mm512_cvtph_ps(__m256i a) {
+  return each_float([=](int i) { return from_float16(a.h[i]); });
+}
+inline __m256i _mm512_cvtps_ph(__m512 a, int /*to nearest*/) {
+  __m256i r;
+  for (int i = 0; i < 16; ++i) r.h[i] = to_float16(a.f[i]);
+  return r;
+}
+inline __m512i _mm512_cvtepu16_epi32(__m256i a) {
+  return each_integer([=](int i) { return a.h[i]; });
+}
+inline __m256i _mm512_cvtepi32_epi16(__m512i a) {
+  __m256i r;
+  for (int i = 0; i < 16; ++i) r.h[i] = static_cast<std::uint16_t>(a.u[i]);
+  return r;
+}
+inline __m512i _mm512_cvtps_epi32(__m512 a) {
+  return each_integer([=](int i) { return static_cast<std::uint32_t>(std::lrintf(a.f[i])); });
+}
+inline __m512 _mm512_roundscale_ps(__m512 a, int /*to nearest integer*/) {
+  return each_float([=](int i) { return std::nearbyintf(a.f[i]); });
+}
+
+// Arithmetic.
+inline __m512 _mm512_add_ps(__m512 a, __m512 b) {
+  return each_float([=](int i) { return a.f[i] + b.f[i]; });
+}
+inline __m512 _mm512_sub_ps(__m512 a, __m512 b) {
+  return each_float([=](int i) { return a.f[i] - b.f[i]; });
+}
+inline __m512 _mm512_mul_ps(__m512 a, __m512 b) {
+  return each_float([=](int i) { return a.f[i] * b.f[i]; });
+}
+inline __m512 _mm512_div_ps(__m512 a, __m512 b) {
+  return each_float([=](int i) { return a.f[i] / b.f[i]; });
+}
+inline __m512 _mm512_fmadd_ps(__m512 a, __m512 b, __m512 c) {
+  return each_float([=](int i) { return std::fma(a.f[i], b.f[i], c.f[i]); });
+}
+/// The second operand if either is NaN or both are zeros.
+inline __m512 _mm512_max_ps(__m512 a, __m512 b) {
+  return each_float([=](int i) { return a.f[i] > b.f[i] ? a.f[i] : b.f[i]; });
+}
+inline __m512 _mm512_min_ps(__m512 a, __m512 b) {
+  return each_float([=](int i) { return a.f[i] < b.f[i] ? a.f[i] : b.f[i]; });
+}
+inline __mmask16 _mm512_cmp_ps_mask(__m512 a, __m512 b, int /*less, ordered*/) {
+  return each_bit([=](int i) { return a.f[i] < b.f[i]; });
+}
+/// b where the bit is set.
+inline __m512 _mm512_mask_blend_ps(__mmask16 mask, __m512 a, __m512 b) {
+  return each_float([=](int i) { return mask >> i & 1 ? b.f[i] : a.f[i]; });
+}
+
+// Halves.
+inline __m256 _mm512_castps512_ps256(__m512 a) {
+  __m256 r;
+  std::memcpy(r.f, a.f, sizeof r.f);
+  return r;
+}
+inline __m256 _mm512_extractf32x8_ps(__m512 a, int half) {
+  __m256 r;
+  std::memcpy(r.f, a.f + 8 * half, sizeof r.f);
+  return r;
+}
+inline __m256 _mm256_add_ps(__m256 a, __m256 b) {
+  for (int i = 0; i < 8; ++i) a.f[i] = a.f[i] + b.f[i];
+  return a;
+}
+inline __m256 _mm256_max_ps(__m256 a, __m256 b) {
+  for (int i = 0; i < 8; ++i) a.f[i] = a.f[i] > b.f[i] ? a.f[i] : b.f[i];
+  return a;
+}
+inline __m128 _mm256_castps256_ps128(__m256 a) { return _mm_loadu_ps(a.f); }
+inline __m128 _mm256_extractf128_ps(__m256 a, int half) { return _mm_loadu_ps(a.f + 4 * half); }
+
+}  // namespace mneme::kernels
+
+#define LanesAvx512 LanesFakeAvx512
+#include "mneme/kernels/lanes_avx512.h"
+#undef LanesAvx512

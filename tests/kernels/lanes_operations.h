@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+
+namespace mneme::kernels {
+
+inline constexpr int kLanesResults = 40;
+
+/// Applies everything that a Lanes type can do to sixteen lanes a, b, c, halves [32] and two integers; the bits of each
+/// result are sixteen words of out [kLanesResults][16]. Returns how many there are.
+template <class L>
+int apply_all(const float* a_lanes, const float* b_lanes, const float* c_lanes, const std::uint16_t* halves, int i,
+              int j, std::uint32_t (*out)[16]) {
+  int n = 0;
+  const auto put = [&](L lanes) { lanes.store(reinterpret_cast<float*>(out[n++])); };
+  const L a = L::load(a_lanes), b = L::load(b_lanes), c = L::load(c_lanes);
+
+  put(L::zero());
+  put(L::set1(a_lanes[3]));
+  put(a);
+  put(L::load_first(a_lanes, i));
+  put(L::load_float16(halves));
+  put(L::load_bfloat16(halves));
+  put(L::load_even(halves));
+  put(L::load_odd(halves));
+
+  put(a + b);
+  put(a - b);
+  put(a * b);
+  put(a / b);
+  put(L::fma(a, b, c));
+  put(L::max(a, b));
+  put(L::min(a, b));
+  put(L::if_less(a, b, c, a));
+  put(L::keep(a, i, j, b_lanes[0]));
+  put(L::round(a));
+  put(L::to_bfloat16_and_back(a));
+  put(L::pow2(L::round(L::min(L::max(a, L::set1(-126.0f)), L::set1(127.0f)))));
+  put(L::set1(a.sum()));
+  put(L::set1(a.largest()));
+  put(L::set1(b.first()));
+
+  // Stores write their lanes and nothing else: what lies under them shows.
+  for (int k = 0; k < 6; ++k) L::set1(-7.0f).store(reinterpret_cast<float*>(out[n + k]));
+  a.store_first(reinterpret_cast<float*>(out[n++]), j);
+  a.store_float16(reinterpret_cast<std::uint16_t*>(out[n++]));
+  a.store_bfloat16(reinterpret_cast<std::uint16_t*>(out[n++]));
+  L::store_pairs(a, b, reinterpret_cast<std::uint16_t*>(out[n++]));
+  return n;
+}
+
+using ApplyAll = int (*)(const float*, const float*, const float*, const std::uint16_t*, int, int,
+                         std::uint32_t (*)[16]);
+
+/// apply_all over the lanes of AVX2; null where the compiler has none.
+extern const ApplyAll kApplyAvx2;
+
+}  // namespace mneme::kernels
