@@ -1,5 +1,5 @@
 # mneme_layer(<folder> [TORCH] [PUBLIC libs...] [PRIVATE libs...])
-# One static library of all mneme/<folder>/*.cc (main.cc and isa_*.cc apart). Its PUBLIC libraries are the layers below it, so an
+# One static library of all mneme/<folder>/*.cc (main.cc, module.cc and isa_*.cc apart). Its PUBLIC libraries are the layers below it, so an
 # include against the direction of the architecture does not link; scripts/check_includes.py names it sooner.
 # TORCH: the folder sees ATen, through one precompiled header.
 include(torch_header)
@@ -7,7 +7,7 @@ include(torch_header)
 function(mneme_layer folder)
   cmake_parse_arguments(arg "TORCH" "" "PUBLIC;PRIVATE" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/mneme/${folder}/*.cc)
-  list(FILTER sources EXCLUDE REGEX "/(main|isa_[a-z0-9]+)\\.cc$")
+  list(FILTER sources EXCLUDE REGEX "/(main|module|isa_[a-z0-9]+)\\.cc$")
   if(arg_TORCH)
     list(APPEND arg_PUBLIC mneme::torch)
   endif()

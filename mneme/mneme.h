@@ -1,6 +1,24 @@
 #pragma once
 
+/// Everything that a program needs to generate text and to work with caches, under one header.
+///
+///   AutoModelForCausalLM, AutoTokenizer    load a model, and its tokenizer with its chat template
+///   CausalLM::generate, ::forward          whole texts, or one pass at a time
+///   GenerateOptions                        the keys of generation_config.json
+///   DynamicCache, StaticCache, Cache       what a model remembers: copy, crop, reorder, update
+///   TextStreamer                           text as it comes
+///   ThreadPool, Error, set_warning_handler the process's threads; what is thrown; what is only worth a word
+
 #include <string_view>
+
+#include "mneme/base/error.h"
+#include "mneme/base/log.h"
+#include "mneme/base/thread_pool.h"
+#include "mneme/cache/cache.h"
+#include "mneme/cache/presets.h"
+#include "mneme/generate/auto_tokenizer.h"
+#include "mneme/generate/causal_lm.h"
+#include "mneme/generate/streamer.h"
 
 namespace mneme {
 

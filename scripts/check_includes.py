@@ -20,9 +20,10 @@ BELOW = {
     "generate": ["models", "cache", "ops", "quant", "kernels", "text", "base"],
     "chat": ["generate", "models", "cache", "ops", "quant", "kernels", "text", "base"],
     "serve": ["chat", "generate", "models", "cache", "ops", "quant", "kernels", "text", "base"],
-    "cli": ["serve", "chat", "generate", "models", "cache", "ops", "quant", "kernels", "text", "base"],
+    "tasks": ["serve", "chat", "generate", "models", "cache", "ops", "quant", "kernels", "text", "base"],
+    "cli": ["tasks", "serve", "chat", "generate", "models", "cache", "ops", "quant", "kernels", "text", "base"],
 }
-WITHOUT_ATEN = {"base", "text", "kernels"}
+WITHOUT_ATEN = {"base", "text", "kernels", "cli"}
 MAX_LINES = 600
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')

@@ -3,13 +3,9 @@
 #include <algorithm>
 
 #include "mneme/base/error.h"
+#include "mneme/text/chat_special_tokens.h"
 
 namespace mneme {
-namespace {
-
-std::string text_of(const SpecialToken* token) { return token ? token->text : std::string(); }
-
-}  // namespace
 
 TextTokenizer::TextTokenizer(Tokenizer tokenizer) : tokenizer_(std::move(tokenizer)) {
   const std::string* source = tokenizer_.chat_template();
@@ -62,16 +58,7 @@ std::string TextTokenizer::apply_chat_template(const std::vector<ChatMessage>& m
 std::string TextTokenizer::apply_chat_template(const Json& messages, ChatTemplateOptions options) const {
   check(template_error_.empty(), ErrorKind::kInvalidArgument, "{}", template_error_);
   check(template_ != nullptr, ErrorKind::kInvalidArgument, "this model has no chat template; give it plain text");
-  const auto fill = [&](std::string& token, std::string_view role) {
-    if (token.empty()) token = text_of(tokenizer_.special_token(role));
-  };
-  fill(options.bos_token, "bos_token");
-  fill(options.eos_token, "eos_token");
-  fill(options.unk_token, "unk_token");
-  fill(options.sep_token, "sep_token");
-  fill(options.pad_token, "pad_token");
-  fill(options.cls_token, "cls_token");
-  fill(options.mask_token, "mask_token");
+  set_special_tokens(options, tokenizer_);
   return template_->render(messages, options);
 }
 

@@ -229,4 +229,10 @@ std::int64_t Weights::n_bytes() const {
   });
 }
 
+std::int64_t Weights::n_elements() const {
+  return std::accumulate(entries_.begin(), entries_.end(), std::int64_t{0}, [](std::int64_t sum, const auto& item) {
+    return sum + item.second.tensor.rows() * item.second.tensor.columns();
+  });
+}
+
 }  // namespace mneme

@@ -33,6 +33,8 @@ class Weights {
 
   /// Bytes of all tensors as they are stored.
   std::int64_t n_bytes() const;
+  /// Numbers in all tensors: the model's parameters.
+  std::int64_t n_elements() const;
 
  private:
   struct Entry {

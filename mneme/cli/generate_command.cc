@@ -1,0 +1,178 @@
+#include <memory>
+
+#include "mneme/base/error.h"
+#include "mneme/cli/command.h"
+#include "mneme/cli/console.h"
+#include "mneme/cli/exit_code.h"
+#include "mneme/cli/flags.h"
+#include "mneme/cli/input.h"
+#include "mneme/cli/interrupt.h"
+#include "mneme/cli/model_path.h"
+#include "mneme/cli/tasks_library.h"
+
+namespace mneme::cli {
+namespace {
+
+struct Flags {
+  tasks::GenerateRequest request;
+  bool json = false;
+};
+
+/// An option that may come several times, one value each; values keep their place among other options.
+CLI::Option* add_repeatable(CLI::App& app, const std::string& name, const std::string& type, const std::string& what) {
+  return app
+      .add_option(
+          name, [](const CLI::results_t&) { return true; }, what)
+      ->group("Input")
+      ->type_name(type)
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+}
+
+void add_input_flags(CLI::App& app, Flags& flags) {
+  add_repeatable(app, "--prompt", "TEXT", "A text to continue");
+  add_repeatable(app, "--prompt-file", "FILE", "The same from a file, byte for byte; - is standard input");
+  add_repeatable(app, "--ids", "1,2,3", "The same as token ids, which get no special tokens");
+  app.add_flag("--chat", flags.request.chat, "Each prompt is a user's message, through the model's chat template")
+      ->group("Input");
+}
+
+void add_length_flags(CLI::App& app, GenerateOptions& options) {
+  const auto number = [&](const char* name, auto& member, const char* what, const char* type = "N") {
+    app.add_option(name, member, what)->group("Length")->type_name(type);
+  };
+  number("--max-new-tokens", options.max_new_tokens, "[generation_config.json, else by --max-length]");
+  number("--min-new-tokens", options.min_new_tokens, "No end of text before so many [0]");
+  number("--max-length", options.max_length, "Prompt and new tokens together [20]");
+  number("--max-time", options.max_time, "Seconds after which no further token is made", "S");
+  app.add_flag_callback(
+         "--ignore-eos", [&options] { options.eos_token_id.emplace(); }, "Go on behind the end of the text")
+      ->group("Length");
+  app.add_option_function<std::vector<std::string>>(
+         "--stop-strings", [&options](const std::vector<std::string>& texts) { options.stop_strings = texts; },
+         "Stop once the new text holds this; repeatable")
+      ->group("Length")
+      ->type_name("TEXT")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+}
+
+void add_sampling_flags(CLI::App& app, GenerateOptions& options) {
+  const auto number = [&](const char* name, auto& member, const char* type, const char* what) {
+    app.add_option(name, member, what)->group("Choice of tokens")->type_name(type);
+  };
+  app.add_flag_callback(
+         "--do-sample", [&options] { options.do_sample = true; }, "Draw tokens by their probability, not the likeliest")
+      ->group("Choice of tokens");
+  number("--seed", options.seed, "N", "The same seed draws the same text [random, and reported]");
+  number("--temperature", options.temperature, "X", "Below 1 sharper, above 1 flatter; 0 is greedy [1]");
+  number("--top-k", options.top_k, "N", "Only the N likeliest; 0: all [50]");
+  number("--top-p", options.top_p, "P", "Only the likeliest that together reach P [1]");
+  number("--min-p", options.min_p, "P", "Only those at least P times as likely as the likeliest [0]");
+  number("--repetition-penalty", options.repetition_penalty, "X", "Above 1: what has occurred becomes less likely [1]");
+}
+
+/// Prompts in the order of the command line, whatever their kind.
+std::vector<tasks::Prompt> prompts_of(const CLI::App& app) {
+  std::vector<tasks::Prompt> prompts;
+  std::map<const CLI::Option*, std::size_t> seen;
+  for (const CLI::Option* option : app.parse_order()) {
+    const std::string& name = option->get_name();
+    if (name != "--prompt" && name != "--prompt-file" && name != "--ids") continue;
+    const std::string& value = option->results()[seen[option]++];
+    if (name == "--ids") {
+      prompts.emplace_back(parse_ids(value));
+    } else {
+      prompts.emplace_back(name == "--prompt" ? value : read_text(value));
+    }
+  }
+  if (prompts.empty()) throw UsageError("no prompt was given; use --prompt TEXT, --prompt-file FILE or --ids 1,2,3");
+  return prompts;
+}
+
+/// What `--ids` of a model without a tokenizer shows: the ids of the new tokens.
+std::string shown_text(const Json& result, std::size_t sequence, std::size_t prompt_length) {
+  const Json& text = result.at("texts").at(sequence);
+  if (text.is_string()) return text.get<std::string>();
+  std::string ids;
+  const Json& all = result.at("sequences").at(sequence);
+  for (std::size_t i = prompt_length; i < all.size(); ++i)
+    ids += fmt::format("{}{}", ids.empty() ? "" : " ", all[i].get<std::int64_t>());
+  return ids;
+}
+
+std::string timing_line(const Json& result) {
+  const Json& usage = result.at("usage");
+  const Json& timing = result.at("timing");
+  return fmt::format("{} prompt tokens in {:.0f} ms, {} new in {:.0f} ms ({:.1f} tokens/s), loaded in {:.0f} ms",
+                     usage.at("prompt_tokens").get<std::int64_t>(), timing.at("prefill_ms").get<double>(),
+                     usage.at("new_tokens").get<std::int64_t>(), timing.at("decode_ms").get<double>(),
+                     timing.at("decode_tokens_per_s").get<double>(), timing.at("load_ms").get<double>());
+}
+
+bool was_cancelled(const Json& result) {
+  const Json& reasons = result.at("finish_reasons");
+  return std::find(reasons.begin(), reasons.end(), "cancelled") != reasons.end();
+}
+
+int run(const CLI::App& app, Flags& flags, Console& console) {
+  tasks::GenerateRequest& request = flags.request;
+  request.prompts = prompts_of(app);
+  request.model.path = find_model(request.model.path);
+  const tasks::Tasks& tasks = load_tasks();
+
+  const bool stream = !flags.json && request.prompts.size() == 1;
+  std::optional<Interrupt> interrupt;
+  tasks::GenerateEvents events;
+  console.progress("loading " + request.model.path);
+  events.on_loaded = [&] {
+    console.end_progress();
+    interrupt.emplace();
+  };
+  events.cancelled = Interrupt::asked;
+  if (stream) events.on_text = [&](std::int64_t, std::string_view text) { console.write(text); };
+  const Json result = tasks.generate(request, events);
+
+  const int code = was_cancelled(result) ? kInterrupted : kDone;
+  if (flags.json) {
+    console.write(result.dump() + "\n");
+    return code;
+  }
+  for (std::size_t i = 0; i < request.prompts.size(); ++i) {
+    const bool streamed = stream && result.at("texts").at(i).is_string();
+    if (!stream) console.note(fmt::format("--- {} of {}", i + 1, request.prompts.size()));
+    const auto* ids = std::get_if<std::vector<std::int64_t>>(&request.prompts[i]);
+    console.write((streamed ? "" : shown_text(result, i, ids ? ids->size() : 0)) + "\n");
+  }
+  if (code == kInterrupted) console.note("cancelled");
+  console.note(timing_line(result));
+  return code;
+}
+
+}  // namespace
+
+Command add_generate(CLI::App& program) {
+  CLI::App* app = program.add_subcommand("generate", "Continue texts");
+  const auto flags = std::make_shared<Flags>();
+  add_input_flags(*app, *flags);
+  add_model_flags(*app, flags->request.model);
+  add_length_flags(*app, flags->request.options);
+  add_sampling_flags(*app, flags->request.options);
+  add_cache_flags(*app, flags->request.options);
+  add_json_flag(*app, flags->json, "ids, texts, timing");
+  app->add_flag("--logits", flags->request.options.output_logits,
+                "Adds the logits after each prompt to the JSON, and the smallest gap between the two best")
+      ->group("Output");
+  app->footer(R"(
+--prompt, --prompt-file and --ids may come several times and together: one sequence each, computed as one batch.
+Values in brackets are defaults; a model's generation_config.json goes before them.
+Ctrl-C stops after the current token and keeps what there is (exit code 130); a second one ends at once.
+
+Examples:
+  mneme generate --prompt "I like rock music because" --max-new-tokens 40
+  mneme generate --chat --prompt-file question.txt --do-sample --top-p 0.9 --max-new-tokens 200
+  mneme generate --prompt "One, two," --prompt "Uno, dos," --cache-implementation static --json)");
+  return {app, [app, flags](Console& console) { return run(*app, *flags, console); }};
+}
+
+}  // namespace mneme::cli

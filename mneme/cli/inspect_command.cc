@@ -1,0 +1,61 @@
+#include <memory>
+
+#include "mneme/cli/command.h"
+#include "mneme/cli/console.h"
+#include "mneme/cli/exit_code.h"
+#include "mneme/cli/flags.h"
+#include "mneme/cli/model_path.h"
+#include "mneme/cli/tasks_library.h"
+
+namespace mneme::cli {
+namespace {
+
+struct Flags {
+  tasks::InspectRequest request;
+  bool json = false;
+};
+
+/// A JSON value as people read it: lists joined, objects as "key value".
+std::string shown(const Json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  if (!value.is_structured()) return value.dump();
+  std::string text;
+  for (const auto& [key, item] : value.items()) {
+    if (!text.empty()) text += ", ";
+    text += value.is_object() ? key + " " + shown(item) : shown(item);
+  }
+  return text;
+}
+
+/// Sections, each with its facts; a list of objects takes one line each.
+std::string page(const Json& result) {
+  std::string text;
+  for (const auto& [section, facts] : result.items()) {
+    text += section + "\n";
+    for (const auto& [key, value] : facts.items()) {
+      const bool rows = value.is_array() && !value.empty() && value.front().is_object();
+      for (const Json& row : rows ? value : Json::array({value})) text += fmt::format("  {:<26}{}\n", key, shown(row));
+    }
+  }
+  return text;
+}
+
+int run(Flags& flags, Console& console) {
+  flags.request.model.path = find_model(flags.request.model.path);
+  const Json result = load_tasks().inspect(flags.request);
+  console.write(flags.json ? result.dump() + "\n" : page(result));
+  return kDone;
+}
+
+}  // namespace
+
+Command add_inspect(CLI::App& program) {
+  CLI::App* app = program.add_subcommand("inspect", "Show a model's layers, its cache plan, and what computes here");
+  const auto flags = std::make_shared<Flags>();
+  add_model_flags(*app, flags->request.model);
+  add_json_flag(*app, flags->json, "model, cache, tokenizer, machine");
+  app->footer("\nExample:\n  mneme inspect --model ./Mistral-7B-v0.1 --dtype float16");
+  return {app, [flags](Console& console) { return run(*flags, console); }};
+}
+
+}  // namespace mneme::cli

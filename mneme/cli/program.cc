@@ -1,0 +1,76 @@
+#include "mneme/cli/program.h"
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <vector>
+
+#include "mneme/base/log.h"
+#include "mneme/cli/command.h"
+#include "mneme/cli/console.h"
+#include "mneme/cli/exit_code.h"
+
+namespace mneme::cli {
+namespace {
+
+constexpr std::array kCommands = {add_generate, add_nll, add_tokenize, add_render, add_inspect};
+
+constexpr const char* kFooter = R"(
+Examples:
+  mneme generate --prompt "I like rock music because" --max-new-tokens 40
+  mneme generate --chat --prompt "Why do cats purr?" --do-sample --temperature 0.7 --seed 1
+  mneme generate --model ./Qwen3-0.6B --dtype bfloat16 --prompt-file story.txt --json
+  mneme COMMAND --help
+
+Exit codes: 0 done, 1 a failure while running, 2 wrong usage or input, 130 interrupted.)";
+
+/// What was wrong with the flags, as one sentence with a way out.
+std::string usage_error(const CLI::ParseError& error, const CLI::App& program) {
+  std::string text = error.what();
+  text = text.substr(0, text.find('\n'));
+  if (const auto* extra = dynamic_cast<const CLI::ExtrasError*>(&error)) text = extra->what();
+  const auto used = program.get_subcommands();
+  return text + "; see mneme " + (used.empty() ? "" : used.front()->get_name() + " ") + "--help";
+}
+
+int run(int argc, const char* const* argv, Console& console) {
+  CLI::App program("Text generation whose key/value cache is a first-class part", "mneme");
+  program.set_version_flag("--version", "mneme " MNEME_VERSION);
+  program.require_subcommand(0, 1);
+  program.footer(kFooter);
+  std::vector<Command> commands;
+  for (const auto add : kCommands) commands.push_back(add(program));
+  try {
+    program.parse(argc, argv);
+  } catch (const CLI::CallForVersion& version) {
+    console.write(std::string(version.what()) + "\n");
+    return kDone;
+  } catch (const CLI::CallForHelp&) {
+    console.write(program.help());
+    return kDone;
+  } catch (const CLI::ParseError& error) {
+    throw UsageError(usage_error(error, program));
+  }
+  const auto chosen =
+      std::find_if(commands.begin(), commands.end(), [](const Command& command) { return command.app->parsed(); });
+  if (chosen == commands.end()) throw UsageError("no command was given; see mneme --help");
+  return chosen->run(console);
+}
+
+}  // namespace
+
+int run_program(int argc, const char* const* argv) {
+  std::signal(SIGPIPE, SIG_IGN);  // a reader that goes away is StdoutClosed
+  Console console;
+  set_warning_handler([&](const std::string& text) { console.say("warning: " + text); });
+  int code = kFailed;
+  try {
+    code = run(argc, argv, console);
+  } catch (...) {
+    code = report_exception(console);
+  }
+  set_warning_handler({});
+  return code;
+}
+
+}  // namespace mneme::cli

@@ -1,0 +1,81 @@
+#include "mneme/tasks/loaded.h"
+
+#include <dlfcn.h>
+
+#include <chrono>
+#include <filesystem>
+#include <future>
+
+#include "mneme/base/error.h"
+#include "mneme/base/log.h"
+#include "mneme/base/thread_pool.h"
+#include "mneme/ops/linear.h"
+
+namespace mneme::tasks {
+namespace {
+
+namespace fs = std::filesystem;
+
+at::Device device_of(const ModelRequest& request) {
+  if (request.device == "cpu") return at::kCPU;
+  check(request.device == "cuda", ErrorKind::kInvalidArgument, "device \"{}\" is not known; there are cpu and cuda",
+        request.device);
+  // ATen looks for CUDA once; the library must be there before the first question.
+  const bool there = dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL) != nullptr && at::hasCUDA();
+  check(there, ErrorKind::kUnsupported,
+        "device cuda: this LibTorch has no CUDA or the machine no NVIDIA driver; use --device cpu");
+  return at::kCUDA;
+}
+
+std::optional<TextTokenizer> load_tokenizer(const std::string& path, TokenizerNeed need) {
+  if (need == TokenizerNeed::kOptional && fs::is_directory(path) && !fs::exists(fs::path(path) / "tokenizer.json")) {
+    return std::nullopt;
+  }
+  try {
+    return AutoTokenizer::from_pretrained(path);
+  } catch (const Error& error) {
+    if (need == TokenizerNeed::kRequired) throw;
+    warn(fmt::format("no texts, ids only: {}", error.what()));
+    return std::nullopt;
+  }
+}
+
+std::string name_of_path(const std::string& path) {
+  const fs::path clean = fs::absolute(path).lexically_normal();
+  return (clean.has_filename() ? clean : clean.parent_path()).filename().string();
+}
+
+}  // namespace
+
+std::optional<DType> dtype_of(const ModelRequest& request) {
+  if (request.dtype == "auto") return std::nullopt;
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
+    if (request.dtype == mneme::name_of(dtype)) return dtype;
+  }
+  throw Error(ErrorKind::kInvalidArgument, "dtype \"{}\" is not known; there are auto, float32, bfloat16 and float16",
+              request.dtype);
+}
+
+Loaded load(const ModelRequest& request, TokenizerNeed need) {
+  const auto start = std::chrono::steady_clock::now();
+  if (request.threads) ThreadPool::global().resize(*request.threads);
+  at::set_num_threads(1);  // products run on our pool; a second pool would only be in its way
+  LoadOptions options{.dtype = std::nullopt, .device = device_of(request)};
+  if (const auto dtype = dtype_of(request)) options.dtype = ops::scalar_type(*dtype);
+
+  auto tokenizer = std::async(std::launch::async, load_tokenizer, request.path, need);
+  Loaded loaded{.model = AutoModelForCausalLM::from_pretrained(request.path, options),
+                .tokenizer = tokenizer.get(),
+                .name = name_of_path(request.path),
+                .load_ms = 0};
+  loaded.load_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  return loaded;
+}
+
+std::vector<std::int64_t> ids_of(const Prompt& prompt, const Loaded& loaded) {
+  if (const auto* ids = std::get_if<std::vector<std::int64_t>>(&prompt)) return *ids;
+  check(loaded.tokenizer.has_value(), ErrorKind::kInvalidArgument, "{} has no tokenizer; give ids", loaded.name);
+  return loaded.tokenizer->tokenizer().encode(std::get<std::string>(prompt));
+}
+
+}  // namespace mneme::tasks

@@ -1,0 +1,87 @@
+#include "mneme/tasks/nll.h"
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+
+#include "mneme/base/error.h"
+#include "mneme/cache/presets.h"
+#include "mneme/tasks/loaded.h"
+
+namespace mneme::tasks {
+namespace {
+
+using Ids = std::span<const std::int64_t>;
+
+/// -log softmax(logits)[id] = log sum_j exp(x_j - max) + max - x_id, in double precision.
+double surprise(std::span<const float> logits, std::int64_t id) {
+  const double top = *std::max_element(logits.begin(), logits.end());
+  double total = 0;
+  for (const float x : logits) total += std::exp(x - top);
+  return std::log(total) + top - logits[static_cast<std::size_t>(id)];
+}
+
+/// Feeds a text to a model, with or without a cache, and gives the logits after its last token.
+class Reader {
+ public:
+  Reader(const CausalLM& model, const GenerationSettings& settings) : model_(model), settings_(settings) {
+    if (!settings.use_cache) return;
+    if (settings.cache_implementation == "static") {
+      cache_ = StaticCache(model.config(), {.max_cache_len = settings.max_cache_len});
+    } else {
+      cache_ = DynamicCache(model.config());
+    }
+  }
+
+  /// ids [0, end) of a text of which [0, begin) were fed before.
+  at::Tensor feed(Ids text, std::size_t begin, std::size_t end) {
+    if (!cache_) begin = 0;
+    at::Tensor logits;
+    for (const auto chunk = static_cast<std::size_t>(settings_.prefill_chunk_size); begin < end; begin += chunk) {
+      const Ids ids = text.subspan(begin, cache_ ? std::min(chunk, end - begin) : end - begin);
+      const at::Tensor input = at::tensor(at::IntArrayRef(ids.data(), ids.size()), at::kLong).unsqueeze(0);
+      logits = model_.forward({.input_ids = input, .logits_to_keep = 1}, cache_ ? &*cache_ : nullptr).logits;
+      if (!cache_) break;
+    }
+    return logits.to(at::kCPU).view(-1);
+  }
+
+ private:
+  const CausalLM& model_;
+  const GenerationSettings& settings_;
+  std::optional<Cache> cache_;
+};
+
+}  // namespace
+
+Json nll(const NllRequest& request) {
+  const bool is_text = std::holds_alternative<std::string>(request.text);
+  const Loaded loaded = load(request.model, is_text ? TokenizerNeed::kRequired : TokenizerNeed::kOptional);
+  const std::vector<std::int64_t> ids = ids_of(request.text, loaded);
+  const std::int64_t n_ids = std::ssize(ids);
+  check(request.prefill >= 1 && request.prefill <= n_ids - 2, ErrorKind::kInvalidArgument,
+        "a prefill of {} leaves nothing to score in a text of {} tokens; it must be 1 to {}", request.prefill, n_ids,
+        n_ids - 2);
+  const ModelConfig& config = loaded.model->config();
+  check(n_ids <= config.max_position_embeddings, ErrorKind::kInvalidArgument,
+        "a text of {} tokens is longer than the model's max_position_embeddings = {}", n_ids,
+        config.max_position_embeddings);
+
+  GenerateOptions options = request.cache;
+  options.max_new_tokens = n_ids - request.prefill;
+  const GenerationSettings settings = resolve(options, {}, request.prefill, 1);
+  Reader reader(*loaded.model, settings);
+  const auto n_prefill = static_cast<std::size_t>(request.prefill);
+  reader.feed(ids, 0, n_prefill);
+  double total = 0;
+  for (std::size_t i = n_prefill; i + 1 < ids.size(); ++i) {
+    const at::Tensor logits = reader.feed(ids, i, i + 1);
+    check(ids[i + 1] >= 0 && ids[i + 1] < config.vocab_size, ErrorKind::kInvalidArgument,
+          "token id {} is outside the vocabulary of {}", ids[i + 1], config.vocab_size);
+    total += surprise({logits.const_data_ptr<float>(), static_cast<std::size_t>(logits.numel())}, ids[i + 1]);
+  }
+  const std::int64_t n_scored = n_ids - 1 - request.prefill;
+  return {{"nll", total / static_cast<double>(n_scored)}, {"tokens", n_scored}};
+}
+
+}  // namespace mneme::tasks

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "mneme/base/json.h"
+#include "mneme/base/log.h"
+#include "mneme/generate/config.h"
+
+/// What the program does with a model: requests in, JSON out, nothing printed. Requests are plain values without ATen,
+/// so that flags are parsed and help is shown before LibTorch is loaded.
+namespace mneme::tasks {
+
+/// A model, and how to hold it.
+struct ModelRequest {
+  std::string path;            ///< a folder as save_pretrained writes it, or a .gguf file
+  std::string dtype = "auto";  ///< auto (as stored) | float32 | bfloat16 | float16
+  std::string device = "cpu";  ///< cpu | cuda
+  std::optional<int> threads;  ///< unset: one for each core that the process may use
+};
+
+/// One sequence: text, or ids as they are.
+using Prompt = std::variant<std::string, std::vector<std::int64_t>>;
+
+struct GenerateRequest {
+  ModelRequest model;
+  std::vector<Prompt> prompts;
+  bool chat = false;        ///< each text is a user message through the model's chat template
+  GenerateOptions options;  ///< without its callbacks; output_logits adds "last_logits" and "min_gap" to the result
+};
+
+/// What happens on the way. Called on the thread that runs the task; an exception ends the task and passes through.
+struct GenerateEvents {
+  std::function<void()> on_loaded;
+  std::function<void(std::int64_t sequence, std::string_view text)> on_text;  ///< whole characters, as they come
+  std::function<bool()> cancelled;                                            ///< true ends after the current token
+};
+
+/// Mean negative log likelihood of a text, teacher-forced one token at a time after a prefill.
+struct NllRequest {
+  ModelRequest model;
+  Prompt text;
+  std::int64_t prefill = 1;  ///< tokens
+  GenerateOptions cache;     ///< use_cache, cache_implementation, max_cache_len, prefill_chunk_size
+};
+
+struct InspectRequest {
+  ModelRequest model;
+};
+
+/// The tasks by name, as libmneme-tasks.so offers them. All throw Error.
+struct Tasks {
+  /// The object of `mneme generate --json`. "texts" are null where the model comes without a tokenizer.
+  Json (*generate)(const GenerateRequest& request, const GenerateEvents& events);
+  /// {"nll": nats a token, "tokens": how many}
+  Json (*nll)(const NllRequest& request);
+  /// The object of `mneme inspect --json`. Reads headers only.
+  Json (*inspect)(const InspectRequest& request);
+  /// set_warning_handler of the library's own copy of base/log.h.
+  void (*set_warning_handler)(WarningHandler handler);
+};
+
+}  // namespace mneme::tasks
+
+/// The one symbol that libmneme-tasks.so is opened for.
+extern "C" const mneme::tasks::Tasks& mneme_tasks();

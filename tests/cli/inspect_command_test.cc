@@ -1,0 +1,44 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/cli/run.h"
+
+namespace mneme::cli {
+namespace {
+
+TEST(InspectCommandTest, ShowsModelCacheTokenizerAndMachine) {
+  const TinyModel model;
+  const Json result = run_json({"inspect", "--model", model.path(), "--threads", "2"});
+  EXPECT_EQ(result["model"]["architecture"], "llama");
+  EXPECT_EQ(result["model"]["num_hidden_layers"], 4);
+  EXPECT_EQ(result["model"]["dtype"], "bfloat16");
+  // embedding and head, four layers of q, k, v, o, three of the MLP, two norms; the last norm
+  EXPECT_EQ(result["model"]["parameters"], 2 * 512 * 64 + 4 * (64 * (64 + 32 + 32 + 64) + 3 * 64 * 128 + 2 * 64) + 64);
+  EXPECT_EQ(result["model"]["bytes"].get<int>(), 2 * result["model"]["parameters"].get<int>());
+  EXPECT_EQ(result["cache"]["plan"][0]["layers"], "0-3");
+  EXPECT_EQ(result["cache"]["plan"][0]["retention"], "all");
+  EXPECT_EQ(result["cache"]["bytes_per_token"]["float32"], 4 * 2 * (16 + 16) * 4);  // layers, heads, keys and values
+  EXPECT_EQ(result["tokenizer"]["vocab_size"], 503);
+  EXPECT_EQ(result["tokenizer"]["special_tokens"]["eos_token"], "<|im_end|>");
+  EXPECT_EQ(result["tokenizer"]["chat_template"], true);
+  EXPECT_EQ(result["machine"]["threads"], 2);
+  EXPECT_EQ(result["machine"]["instruction_sets"][0], "scalar");
+}
+
+TEST(InspectCommandTest, ShowsWindowsAndWhatIsMissing) {
+  const Json result = run_json({"inspect", "--model", MNEME_TEST_DATA "/models/mistral_window8"});
+  EXPECT_EQ(result["cache"]["plan"][0]["retention"], "last 8");
+  EXPECT_THAT(result["tokenizer"]["problem"].get<std::string>(), ::testing::HasSubstr("tokenizer.json"));
+}
+
+TEST(InspectCommandTest, ReadsAsAPageWithoutJson) {
+  const TinyModel model;
+  const Finished finished = run({"inspect", "--model", model.path()});
+  EXPECT_EQ(finished.code, 0) << finished.err;
+  for (const char* part : {"architecture", "bytes_per_token", "instruction_set", "llama", "layers 0-3"}) {
+    EXPECT_THAT(finished.out, ::testing::HasSubstr(part));
+  }
+}
+
+}  // namespace
+}  // namespace mneme::cli

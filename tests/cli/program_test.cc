@@ -1,0 +1,85 @@
+#include "mneme/cli/program.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "tests/cli/run.h"
+
+namespace mneme::cli {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+/// The program alone in a folder: whatever needs LibTorch fails there, whatever works does not load it.
+class AloneTest : public ::testing::Test {
+ protected:
+  AloneTest() { std::filesystem::copy(MNEME_BINARY_DIR "/mneme", folder_.path() + "/mneme"); }
+  Finished run_alone(Arguments arguments, const ProcessOptions& options = {}) {
+    arguments.insert(arguments.begin(), folder_.path() + "/mneme");
+    return Process(arguments, options).finish();
+  }
+  TempFolder folder_;
+};
+
+TEST(ProgramTest, SaysItsVersion) {
+  const Finished finished = run({"--version"});
+  EXPECT_EQ(finished.code, 0);
+  EXPECT_THAT(finished.out, ::testing::StartsWith("mneme "));
+  EXPECT_EQ(finished.err, "");
+}
+
+TEST(ProgramTest, HelpNamesEveryCommandAndShowsExamples) {
+  const Finished finished = run({"--help"});
+  EXPECT_EQ(finished.code, 0);
+  for (const char* part : {"generate", "nll", "tokenize", "render", "inspect", "Examples:", "Exit codes:"}) {
+    EXPECT_THAT(finished.out, HasSubstr(part));
+  }
+}
+
+TEST(ProgramTest, EachCommandHasHelpWithAnExample) {
+  for (const char* command : {"generate", "nll", "tokenize", "render", "inspect"}) {
+    const Finished finished = run({command, "--help"});
+    EXPECT_EQ(finished.code, 0);
+    EXPECT_THAT(finished.out, HasSubstr("Example"));
+    EXPECT_THAT(finished.out, HasSubstr("--model"));
+    EXPECT_EQ(finished.err, "");
+  }
+}
+
+TEST(ProgramTest, WrongUsageIsOneSentenceThatNamesTheWordAndTheHelp) {
+  EXPECT_THAT(refused({}), HasSubstr("mneme --help"));
+  EXPECT_THAT(refused({"sing"}), HasSubstr("sing"));
+  EXPECT_THAT(refused({"generate", "--prompt", "a", "--num-beams", "4"}), HasSubstr("--num-beams"));
+  EXPECT_THAT(refused({"generate", "--prompt", "a", "--max-new-tokens", "many"}), HasSubstr("--max-new-tokens"));
+  EXPECT_THAT(refused({"generate", "--prompt"}), HasSubstr("mneme generate --help"));
+  EXPECT_THAT(refused({"generate"}), HasSubstr("--prompt"));
+  EXPECT_THAT(refused({"generate", "--prompt", "a", "stray"}), HasSubstr("stray"));
+}
+
+TEST_F(AloneTest, HelpVersionAndTextCommandsDoNotLoadLibTorch) {
+  const TinyModel model;
+  EXPECT_EQ(run_alone({"--version"}).code, 0);
+  EXPECT_EQ(run_alone({"generate", "--help"}).code, 0);
+  const Finished tokenized = run_alone({"tokenize", "--model", model.path(), "--text", "Hi"});
+  EXPECT_EQ(tokenized.code, 0) << tokenized.err;
+  const Finished rendered = run_alone({"render", "--model", model.path(), "--messages", "-"}, {.input = "[]"});
+  EXPECT_EQ(rendered.code, 0) << rendered.err;
+}
+
+TEST_F(AloneTest, AMissingTasksLibraryIsAClearFailure) {
+  const TinyModel model;
+  const Finished finished = run_alone({"generate", "--model", model.path(), "--ids", "1"});
+  EXPECT_EQ(finished.code, 1);
+  EXPECT_THAT(finished.err, HasSubstr("libmneme-tasks.so"));
+  EXPECT_THAT(finished.err, HasSubstr("install mneme again"));
+}
+
+TEST(ProgramTest, MessagesCarryNoColourAwayFromTerminals) {
+  EXPECT_THAT(refused({"generate", "--model", "/nowhere", "--ids", "1"}), Not(HasSubstr("\x1b")));
+}
+
+}  // namespace
+}  // namespace mneme::cli
