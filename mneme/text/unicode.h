@@ -1,0 +1,25 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace mneme {
+
+/// Character classes as Rust's `char` and the Hugging Face tokenizers see them. Unicode data: libutf8proc.
+bool is_whitespace(char32_t c) noexcept;         ///< White_Space
+bool is_numeric(char32_t c) noexcept;            ///< Nd, Nl, No
+bool is_punctuation(char32_t c) noexcept;        ///< P*, and the ASCII symbols
+bool is_mark(char32_t c) noexcept;               ///< Mn, Mc, Me
+bool is_nonspacing_mark(char32_t c) noexcept;    ///< Mn
+bool is_invisible_other(char32_t c) noexcept;    ///< Cc, Cf, Co
+bool is_chinese_character(char32_t c) noexcept;  ///< BERT's blocks of CJK ideographs
+
+/// Lowercases character by character (full mappings, no context such as a final sigma). Valid UTF-8 in and out.
+std::string to_lowercase(std::string_view text);
+
+enum class NormalizationForm { kNfc, kNfd, kNfkc, kNfkd };
+
+/// Unicode normalization of valid UTF-8; ASCII text costs one scan. Throws Error(kOutOfMemory).
+std::string normalize(std::string_view text, NormalizationForm form);
+
+}  // namespace mneme
