@@ -8,3 +8,7 @@ endif()
 if(MNEME_BUILD_FUZZERS)
   target_compile_options(mneme_options INTERFACE -fsanitize=fuzzer-no-link)
 endif()
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 14)
+  # GCC bug 105651: std::string's own insert and operator+ are said to overlap.
+  target_compile_options(mneme_options INTERFACE -Wno-restrict)
+endif()
