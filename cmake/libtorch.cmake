@@ -11,15 +11,25 @@ if(NOT MNEME_TORCH_DEFAULT)
 endif()
 set(MNEME_TORCH ${MNEME_TORCH_DEFAULT} CACHE PATH "The folder `torch` of an installed PyPI wheel")
 if(NOT EXISTS ${MNEME_TORCH}/lib/libtorch_cpu.so)
+  set(missing ${MNEME_TORCH})
+  unset(MNEME_TORCH CACHE)  # the next attempt looks again
   message(FATAL_ERROR
-    "LibTorch is not at ${MNEME_TORCH}; run scripts/setup.sh, or pass -DMNEME_TORCH=<folder `torch` of the wheel>")
+    "LibTorch is not at ${missing}; run scripts/setup.sh, or pass -DMNEME_TORCH=<folder `torch` of the wheel>")
 endif()
+
+# The wheel's include folder also holds headers of other libraries (fmt 12 among them, where Debian's is 9), which must
+# not come before the installed ones: only ATen and what it needs is shown to the compiler.
+set(mneme_torch_include ${CMAKE_BINARY_DIR}/torch_include)
+foreach(folder ATen c10 torch caffe2)
+  file(MAKE_DIRECTORY ${mneme_torch_include})
+  file(CREATE_LINK ${MNEME_TORCH}/include/${folder} ${mneme_torch_include}/${folder} SYMBOLIC)
+endforeach()
 
 foreach(name c10 torch_cpu)
   add_library(mneme::${name} SHARED IMPORTED GLOBAL)
   set_target_properties(mneme::${name} PROPERTIES
     IMPORTED_LOCATION ${MNEME_TORCH}/lib/lib${name}.so
-    INTERFACE_INCLUDE_DIRECTORIES ${MNEME_TORCH}/include)
+    INTERFACE_INCLUDE_DIRECTORIES ${mneme_torch_include})
 endforeach()
 add_library(mneme::torch INTERFACE IMPORTED GLOBAL)
 target_link_libraries(mneme::torch INTERFACE mneme::torch_cpu mneme::c10)
