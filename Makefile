@@ -5,6 +5,7 @@
 JOBS ?= $(shell nproc)
 PROMPT ?= Why do cats purr? Answer in two sentences.
 ARGS ?=
+TARGETS ?= all
 PREFIX ?= /usr/local
 FUZZ_SECONDS := $(if $(filter command line,$(origin SECONDS)),$(SECONDS),60)
 
@@ -35,12 +36,12 @@ test: build  ## release build, then every test; ARGS go to ctest
 
 dev: setup  ## debug build with AddressSanitizer and UndefinedBehaviorSanitizer in build-dev/, then its tests
 	$(call configure,dev,build-dev)
-	@cmake --build build-dev -j $(JOBS)
+	@cmake --build build-dev --target $(TARGETS) -j $(JOBS)
 	@ctest --preset dev $(ARGS)
 
 tsan: setup  ## ThreadSanitizer build in build-tsan/, then the tests of what runs on several threads
 	$(call configure,tsan,build-tsan)
-	@cmake --build build-tsan -j $(JOBS)
+	@cmake --build build-tsan --target $(TARGETS) -j $(JOBS)
 	@ctest --preset tsan $(ARGS)
 
 fuzz: setup  ## libFuzzer targets under AddressSanitizer in build-fuzz/; SECONDS=60 each
@@ -53,7 +54,7 @@ format:  ## clang-format every source
 	@scripts/setup.sh tools
 	@scripts/lint.sh format
 
-lint: setup  ## style, architecture, clang-tidy on what changed; ARGS=--all for every source
+lint: setup  ## style, architecture, clang-tidy on what changed since it passed; ARGS=--all for everything
 	@scripts/setup.sh tools
 	@scripts/lint.sh $(ARGS)
 
