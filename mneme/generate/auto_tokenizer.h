@@ -16,13 +16,13 @@ namespace mneme {
 
 /// Texts as a model takes them: what `encode` returns.
 struct EncodedInputs {
-  at::Tensor input_ids;       ///< [B, T] int64
-  at::Tensor attention_mask;  ///< [B, T] int64, 0 = padding; undefined: all real
+  at::Tensor input_ids = {};       ///< [B, T] int64
+  at::Tensor attention_mask = {};  ///< [B, T] int64, 0 = padding; undefined: all real
 };
 
 struct ChatMessage {
-  std::string role;  ///< "system" | "user" | "assistant" | ...
-  std::string content;
+  std::string role = {};  ///< "system" | "user" | "assistant" | ...
+  std::string content = {};
 };
 
 /// A model's tokenizer and chat template, with tensors at the border. Constant; threads may share it.

@@ -16,7 +16,8 @@
 namespace mneme {
 
 struct LoadOptions {
-  std::optional<at::ScalarType> dtype;  ///< at::kFloat | at::kBFloat16 | at::kHalf; unset: as the checkpoint is stored
+  std::optional<at::ScalarType> dtype =
+      {};  ///< at::kFloat | at::kBFloat16 | at::kHalf; unset: as the checkpoint is stored
   at::Device device = at::kCPU;
 };
 
@@ -28,7 +29,7 @@ struct LoadedConfig : ModelConfig {
 
 /// The result of one `forward`.
 struct ForwardOutput {
-  at::Tensor logits;  ///< [B, T, V] float32, or the last columns if logits_to_keep was set; zeros for padding
+  at::Tensor logits = {};  ///< [B, T, V] float32, or the last columns if logits_to_keep was set; zeros for padding
 };
 
 /// A causal language model ready to generate. Constant after loading: threads may share it, each with its own cache.

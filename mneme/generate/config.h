@@ -17,28 +17,29 @@ using TokenCallback = std::function<void(std::int64_t sequence, std::int64_t id)
 /// What a call to generate() asks for. Members carry the keys of generation_config.json; what is unset comes from the
 /// model's generation_config.json, and what that leaves open from transformers' defaults (GenerationConfig).
 struct GenerateOptions {
-  std::optional<std::int64_t> max_new_tokens;
-  std::optional<std::int64_t> min_new_tokens;
-  std::optional<std::int64_t> max_length;  ///< prompt included; max_new_tokens wins
-  std::optional<double> max_time;          ///< seconds; checked after every token
-  std::vector<std::string> stop_strings;   ///< needs `tokenizer_decode`
-  std::optional<bool> do_sample;
-  std::optional<double> temperature;
-  std::optional<std::int64_t> top_k;
-  std::optional<double> top_p;
-  std::optional<double> min_p;
-  std::optional<double> repetition_penalty;
-  std::optional<std::uint64_t> seed;                ///< unset: drawn, and reported in the output
-  std::optional<bool> use_cache;                    ///< false: every token recomputes its whole past
-  std::optional<std::string> cache_implementation;  ///< "dynamic" | "static"
-  std::optional<std::int64_t> max_cache_len;        ///< static: default prompt + new tokens
-  std::optional<std::int64_t> prefill_chunk_size;   ///< tokens of a prompt computed at a time; never changes results
-  std::optional<std::vector<std::int64_t>> eos_token_id;  ///< an empty list: never stop
-  std::optional<std::int64_t> pad_token_id;
+  std::optional<std::int64_t> max_new_tokens = {};
+  std::optional<std::int64_t> min_new_tokens = {};
+  std::optional<std::int64_t> max_length = {};  ///< prompt included; max_new_tokens wins
+  std::optional<double> max_time = {};          ///< seconds; checked after every token
+  std::vector<std::string> stop_strings = {};   ///< needs `tokenizer_decode`
+  std::optional<bool> do_sample = {};
+  std::optional<double> temperature = {};
+  std::optional<std::int64_t> top_k = {};
+  std::optional<double> top_p = {};
+  std::optional<double> min_p = {};
+  std::optional<double> repetition_penalty = {};
+  std::optional<std::uint64_t> seed = {};                ///< unset: drawn, and reported in the output
+  std::optional<bool> use_cache = {};                    ///< false: every token recomputes its whole past
+  std::optional<std::string> cache_implementation = {};  ///< "dynamic" | "static"
+  std::optional<std::int64_t> max_cache_len = {};        ///< static: default prompt + new tokens
+  std::optional<std::int64_t> prefill_chunk_size =
+      {};  ///< tokens of a prompt computed at a time; never changes results
+  std::optional<std::vector<std::int64_t>> eos_token_id = {};  ///< an empty list: never stop
+  std::optional<std::int64_t> pad_token_id = {};
 
-  TokenCallback on_token;  ///< streaming
+  TokenCallback on_token = {};  ///< streaming
   /// Text of one sequence's new ids so far; set by whoever has a tokenizer when there are stop_strings.
-  std::function<std::string(const std::vector<std::int64_t>&)> tokenizer_decode;
+  std::function<std::string(const std::vector<std::int64_t>&)> tokenizer_decode = {};
   std::function<bool()>
       cancelled;               ///< polled after every token: true ends with what there is (finish reason "cancelled")
   bool output_logits = false;  ///< keep the logits after each prompt, and the smallest gap of all steps
@@ -47,10 +48,10 @@ struct GenerateOptions {
 /// generation_config.json of a model: defaults that a call can override.
 struct GenerationConfig {
   std::optional<std::int64_t> max_new_tokens, min_new_tokens, max_length;
-  std::optional<bool> do_sample;
+  std::optional<bool> do_sample = {};
   std::optional<double> temperature, top_p, min_p, repetition_penalty;
-  std::optional<std::int64_t> top_k;
-  std::vector<std::int64_t> eos_token_id;
+  std::optional<std::int64_t> top_k = {};
+  std::vector<std::int64_t> eos_token_id = {};
   std::optional<std::int64_t> bos_token_id, pad_token_id;
 
   /// Reads `path`/generation_config.json. As in transformers that file alone decides about eos; where there is none (or
@@ -63,8 +64,8 @@ struct GenerationConfig {
 struct GenerationSettings {
   std::int64_t max_new_tokens = 0;
   std::int64_t min_new_tokens = 0;
-  std::optional<double> max_time;
-  std::vector<std::string> stop_strings;
+  std::optional<double> max_time = {};
+  std::vector<std::string> stop_strings = {};
   bool do_sample = false;
   double temperature = 1.0;
   std::int64_t top_k = 50;  ///< 0: off
@@ -76,7 +77,7 @@ struct GenerationSettings {
   std::string cache_implementation = "dynamic";
   std::int64_t max_cache_len = 0;  ///< static only
   std::int64_t prefill_chunk_size = 0;
-  std::vector<std::int64_t> eos_token_id;
+  std::vector<std::int64_t> eos_token_id = {};
   std::int64_t pad_token_id = 0;
 };
 
