@@ -45,8 +45,8 @@ install_packages() {
   say "installing ${missing[*]}"
   local log; log=$(mktemp)
   local apt=("${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=600)
-  quietly "$log" "cannot read the package lists" "${apt[@]}" update
-  quietly "$log" "cannot install ${missing[*]}" "${apt[@]}" install --no-install-recommends "${missing[@]}"
+  quietly "$log" "cannot read the package lists (no network?)" "${apt[@]}" update
+  quietly "$log" "cannot install ${missing[*]} (no network?)" "${apt[@]}" install --no-install-recommends "${missing[@]}"
   rm -f "$log"
 }
 
@@ -57,13 +57,13 @@ python() { if [[ -x /usr/bin/python3 ]]; then /usr/bin/python3 "$@"; else python
 # pip <what> <arguments>: shows progress on a terminal, is silent elsewhere. Temporary files stay on the cache's disk.
 pip() {
   local what=$1; shift
-  export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore PIP_NO_CACHE_DIR=1 TMPDIR=$staging
+  export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore PIP_NO_CACHE_DIR=1 PIP_RETRIES=${PIP_RETRIES:-2} TMPDIR=$staging
   python -m pip --version >/dev/null 2>&1 || die "cannot fetch $what: python3 has no pip; install python3-pip"
   say "fetching $what"
   if [[ -t 2 ]]; then
-    python -m pip "$@" >&2 || die "cannot fetch $what from PyPI; is there a network?"
+    python -m pip "$@" >&2 || die "cannot fetch $what from PyPI (no network?)"
   else
-    quietly "$staging/log" "cannot fetch $what from PyPI" python -m pip "$@" --progress-bar off
+    quietly "$staging/log" "cannot fetch $what from PyPI (no network?)" python -m pip "$@" --progress-bar off
   fi
 }
 
