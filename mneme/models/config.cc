@@ -55,7 +55,8 @@ struct Keys {
     std::vector<std::int64_t> ids;
     if (it != json.end() && it->is_array()) {
       for (const Json& item : *it) {
-        check(item.is_number_unsigned() && item.get<std::uint64_t>() <= kMaxSize, ErrorKind::kCorruptData,
+        // Ids that came from GGUF metadata are signed, those that came from text are not.
+        check(item.is_number_integer() && item >= 0 && item <= kMaxSize, ErrorKind::kCorruptData,
               "{}: \"{}\" holds something that is not a token id", file, key);
         ids.push_back(item.get<std::int64_t>());
       }
