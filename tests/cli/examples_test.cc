@@ -1,0 +1,52 @@
+// The examples, as built beside the program.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "tests/cli/run.h"
+#include "tests/support/default_model.h"
+
+namespace mneme::cli {
+namespace {
+
+using ::testing::HasSubstr;
+
+Finished example(const std::string& name, const Arguments& arguments) {
+  Arguments all = {MNEME_BINARY_DIR "/example_" + name};
+  all.insert(all.end(), arguments.begin(), arguments.end());
+  return Process(all).finish();
+}
+
+class ExamplesTest : public ::testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    if (!std::filesystem::exists(std::string(MNEME_BINARY_DIR "/example_") + GetParam())) GTEST_SKIP() << "not built";
+  }
+};
+
+TEST_P(ExamplesTest, WorksOnASmallModel) {
+  const TinyModel model;
+  const Finished finished = example(GetParam(), {model.path(), "Hi"});
+  EXPECT_EQ(finished.code, 0) << finished.err;
+  EXPECT_THAT(finished.out, HasSubstr("cache"));
+}
+
+TEST_P(ExamplesTest, WritesEnglishWithTheDefaultModel) {
+  const std::string path = testing::default_model_path();
+  if (path.empty()) GTEST_SKIP() << testing::kNoDefaultModel;
+  const Finished finished = example(GetParam(), {path, "What is the capital of France?"});
+  EXPECT_EQ(finished.code, 0) << finished.err;
+  EXPECT_THAT(finished.out, HasSubstr("Paris"));
+}
+
+TEST_P(ExamplesTest, SaysHowItIsUsed) {
+  EXPECT_EQ(example(GetParam(), {}).code, 2);
+  EXPECT_EQ(example(GetParam(), {"/no/model"}).code, 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ExamplesTest, ::testing::Values("generate", "custom_loop"),
+                         [](const auto& info) { return std::string(info.param); });
+
+}  // namespace
+}  // namespace mneme::cli

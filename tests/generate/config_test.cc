@@ -1,0 +1,137 @@
+#include "mneme/generate/config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/support/files.h"
+#include "tests/support/thrown.h"
+
+namespace mneme {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::thrown;
+using Ids = std::vector<std::int64_t>;
+
+GenerationSettings resolved(const GenerateOptions& call, const Json& config = Json::object(), std::int64_t prompt = 5) {
+  return resolve(call, GenerationConfig::from_json(config, "test"), prompt, 1);
+}
+
+TEST(GenerationConfigTest, DefaultsAreTransformers) {
+  const GenerationSettings s = resolved({});
+  EXPECT_EQ(s.max_new_tokens, 15);  // max_length 20
+  EXPECT_FALSE(s.do_sample);
+  EXPECT_EQ(s.temperature, 1.0);
+  EXPECT_EQ(s.top_k, 50);
+  EXPECT_EQ(s.top_p, 1.0);
+  EXPECT_EQ(s.min_p, 0.0);
+  EXPECT_EQ(s.repetition_penalty, 1.0);
+  EXPECT_TRUE(s.use_cache);
+  EXPECT_EQ(s.cache_implementation, "dynamic");
+  EXPECT_EQ(s.eos_token_id, Ids());
+}
+
+TEST(GenerationConfigTest, TheCallGoesBeforeTheFileAndTheFileBeforeTheDefaults) {
+  const Json file = {
+      {"max_new_tokens", 7}, {"do_sample", true}, {"temperature", 0.6},        {"top_k", 20},
+      {"top_p", 0.9},        {"min_p", 0.1},      {"repetition_penalty", 1.1}, {"eos_token_id", {1, 106}},
+      {"pad_token_id", 3}};
+  const GenerationSettings s = resolved({}, file);
+  EXPECT_EQ(s.max_new_tokens, 7);
+  EXPECT_TRUE(s.do_sample);
+  EXPECT_EQ(s.temperature, 0.6);
+  EXPECT_EQ(s.top_k, 20);
+  EXPECT_EQ(s.top_p, 0.9);
+  EXPECT_EQ(s.min_p, 0.1);
+  EXPECT_EQ(s.repetition_penalty, 1.1);
+  EXPECT_EQ(s.eos_token_id, Ids({1, 106}));
+  EXPECT_EQ(s.pad_token_id, 3);
+  const GenerationSettings called =
+      resolved({.max_new_tokens = 2, .do_sample = false, .temperature = 1.5, .top_k = 0, .eos_token_id = Ids{}}, file);
+  EXPECT_EQ(called.max_new_tokens, 2);
+  EXPECT_FALSE(called.do_sample);
+  EXPECT_EQ(called.temperature, 1.5);
+  EXPECT_EQ(called.top_k, 0);
+  EXPECT_EQ(called.eos_token_id, Ids());
+}
+
+TEST(GenerationConfigTest, MaxNewTokensWinsOverMaxLengthOfTheSameOrigin) {
+  EXPECT_EQ(resolved({.max_new_tokens = 3, .max_length = 100}).max_new_tokens, 3);
+  EXPECT_EQ(resolved({.max_length = 100}, {{"max_new_tokens", 7}}).max_new_tokens, 95);
+  EXPECT_EQ(resolved({}, {{"max_length", 50}}).max_new_tokens, 45);
+}
+
+TEST(GenerationConfigTest, APromptWithoutRoomNamesBothNumbers) {
+  const std::string message = thrown(ErrorKind::kInvalidArgument, [] { resolved({}, Json::object(), 20); });
+  EXPECT_THAT(message, HasSubstr("prompt of 20"));
+  EXPECT_THAT(message, HasSubstr("max_length = 20"));
+}
+
+TEST(GenerationConfigTest, ASeedIsDrawnUnlessGiven) {
+  EXPECT_EQ(resolved({.seed = 5}).seed, 5u);
+  EXPECT_NE(resolved({}).seed, resolved({}).seed);
+  EXPECT_LT(resolved({}).seed, std::uint64_t{1} << 53);  // what a JSON reader keeps exactly
+}
+
+TEST(GenerationConfigTest, ValuesOutOfRangeAreRefusedByName) {
+  const double nan = std::nan("");
+  const std::pair<const char*, GenerateOptions> cases[] = {
+      {"temperature", {.temperature = -0.1}},
+      {"temperature", {.temperature = nan}},
+      {"temperature", {.temperature = INFINITY}},
+      {"top_k", {.top_k = -1}},
+      {"top_p", {.top_p = 1.01}},
+      {"top_p", {.top_p = nan}},
+      {"min_p", {.min_p = -0.1}},
+      {"repetition_penalty", {.repetition_penalty = 0.0}},
+      {"repetition_penalty", {.repetition_penalty = nan}},
+      {"max_new_tokens", {.max_new_tokens = -1}},
+      {"min_new_tokens", {.max_new_tokens = 4, .min_new_tokens = 5}},
+      {"max_time", {.max_time = 0.0}},
+      {"max_time", {.max_time = nan}},
+      {"prefill_chunk_size", {.prefill_chunk_size = 0}},
+      {"stop string", {.stop_strings = {""}}},
+      {"tokenizer", {.stop_strings = {"a"}}},
+      {"quantized", {.cache_implementation = "quantized"}},
+      {"max_cache_len", {.max_cache_len = 9}},
+      {"use_cache", {.use_cache = false, .cache_implementation = "static"}}};
+  for (const auto& [name, options] : cases) {
+    EXPECT_THAT(thrown(ErrorKind::kInvalidArgument, [&, &o = options] { resolved(o); }), HasSubstr(name));
+  }
+}
+
+TEST(GenerationConfigTest, AStaticCacheIsSizedToTheTextOrChecked) {
+  EXPECT_EQ(resolved({.max_new_tokens = 7, .cache_implementation = "static"}).max_cache_len, 12);
+  EXPECT_EQ(resolved({.max_new_tokens = 7, .cache_implementation = "static", .max_cache_len = 99}).max_cache_len, 99);
+  const std::string message = thrown(ErrorKind::kInvalidArgument, [] {
+    resolved({.max_new_tokens = 7, .cache_implementation = "static", .max_cache_len = 11});
+  });
+  EXPECT_THAT(message, HasSubstr("5 + 7"));
+  EXPECT_THAT(message, HasSubstr("11"));
+}
+
+TEST(GenerationConfigTest, TheFileAloneDecidesAboutEosWhereThereIsOne) {
+  ModelConfig model;
+  model.eos_token_id = {2};
+  const testing::TempFolder folder;
+  EXPECT_EQ(GenerationConfig::from_pretrained(folder.path(), model).eos_token_id, Ids({2}));
+  folder.write("generation_config.json", R"({"eos_token_id": [1, 106]})");
+  EXPECT_EQ(GenerationConfig::from_pretrained(folder.path(), model).eos_token_id, Ids({1, 106}));
+  folder.write("generation_config.json", "{}");
+  EXPECT_EQ(GenerationConfig::from_pretrained(folder.path(), model).eos_token_id, Ids());
+}
+
+TEST(GenerationConfigTest, WrongTypesNameFileAndKey) {
+  for (const char* text : {R"({"temperature": "hot"})", R"({"eos_token_id": "a"})", R"({"eos_token_id": [1, null]})",
+                           R"({"top_k": 1.5})", R"({"do_sample": 1})", "[]", "3"}) {
+    EXPECT_THAT(thrown(ErrorKind::kCorruptData, [&] { GenerationConfig::from_json(Json::parse(text), "file.json"); }),
+                HasSubstr("file.json"))
+        << text;
+  }
+  EXPECT_FALSE(GenerationConfig::from_json(Json::parse(R"({"temperature": null, "top_k": null})"), "f").temperature);
+}
+
+}  // namespace
+}  // namespace mneme
