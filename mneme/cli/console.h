@@ -3,6 +3,8 @@
 #include <string>
 #include <string_view>
 
+#include "mneme/base/json.h"
+
 namespace mneme::cli {
 
 /// The reader of standard output has gone away (`mneme generate | head -c 100`): there is nothing more to do.
@@ -19,6 +21,8 @@ class Console {
 
   /// Throws StdoutClosed, or std::system_error if stdout cannot take it (a full disk).
   void write(std::string_view text);
+  /// The same for one object on a line of its own. Bytes that are no UTF-8 (names of files) become U+FFFD.
+  void write_json(const Json& object);
 
   /// "mneme: <text>" on stderr, whatever it holds on one line.
   void say(std::string_view text);

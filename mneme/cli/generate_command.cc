@@ -135,7 +135,7 @@ int run(const CLI::App& app, Flags& flags, Console& console) {
 
   const int code = was_cancelled(result) ? kInterrupted : kDone;
   if (flags.json) {
-    console.write(result.dump() + "\n");
+    console.write_json(result);
     return code;
   }
   for (std::size_t i = 0; i < request.prompts.size(); ++i) {

@@ -43,7 +43,11 @@ std::string page(const Json& result) {
 int run(Flags& flags, Console& console) {
   flags.request.model.path = find_model(flags.request.model.path);
   const Json result = load_tasks().inspect(flags.request);
-  console.write(flags.json ? result.dump() + "\n" : page(result));
+  if (flags.json) {
+    console.write_json(result);
+  } else {
+    console.write(page(result));
+  }
   return kDone;
 }
 

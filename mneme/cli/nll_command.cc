@@ -27,7 +27,7 @@ int run(Flags& flags, Console& console) {
   flags.request.model.path = find_model(flags.request.model.path);
   const Json result = load_tasks().nll(flags.request);
   if (flags.json) {
-    console.write(result.dump() + "\n");
+    console.write_json(result);
   } else {
     console.write(fmt::format("{:.6f} nats a token over {} tokens\n", result.at("nll").get<double>(),
                               result.at("tokens").get<std::int64_t>()));

@@ -28,7 +28,7 @@ int run(Flags& flags, Console& console) {
   const std::string text = ChatTemplate(*source, "chat template").render(messages, flags.options);
   if (flags.json) {
     const auto ids = tokenizer.encode(text, {.add_special_tokens = false});
-    console.write(Json{{"text", text}, {"ids", ids}}.dump() + "\n");
+    console.write_json(Json{{"text", text}, {"ids", ids}});
   } else {
     console.write(text);
     if (console.stdout_is_terminal() && !text.ends_with('\n')) console.write("\n");

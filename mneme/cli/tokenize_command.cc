@@ -25,7 +25,7 @@ int run(const Flags& flags, Console& console) {
   const std::string text = flags.text ? *flags.text : read_text(flags.text_file.value_or("-"));
   const std::vector<std::int64_t> ids = tokenizer.encode(text, {.add_special_tokens = !flags.no_special_tokens});
   if (flags.json) {
-    console.write(Json{{"ids", ids}, {"decoded", tokenizer.decode(ids)}}.dump() + "\n");
+    console.write_json(Json{{"ids", ids}, {"decoded", tokenizer.decode(ids)}});
   } else {
     console.write(fmt::format("{}\n", fmt::join(ids, " ")));
   }
