@@ -21,5 +21,8 @@ cmake -S "$here" -B "$prefix/consumer" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_BUI
 output=$("$prefix/consumer/consumer") || fail "the consumer fails: $output"
 [[ $output == "$version"$'\n'* ]] || fail "the consumer wrote \"$output\", not version $version first"
 [[ $("$prefix/bin/mneme" --version) == *"$version"* ]] || fail "the installed program does not say version $version"
+"$prefix/bin/mneme" generate --model "$here/../golden/models/llama" --ids 1,2 --max-new-tokens 1 --json >/dev/null ||
+  fail "the installed program does not find what it loads for models"
 
-"$here/../../scripts/check_libraries.sh" "$libtorch" "$library" "$prefix/bin/mneme" "$prefix/consumer/consumer"
+"$here/../../scripts/check_libraries.sh" "$libtorch" "$library" "$prefix/bin/mneme" "$(find "$prefix" -name libmneme-tasks.so)" \
+  "$prefix/consumer/consumer"
