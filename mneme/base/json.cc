@@ -109,6 +109,9 @@ class TreeBuilder final : public nlohmann::json_sax<Json> {
 }  // namespace
 
 Json parse_json(std::string_view text, std::string_view name, RepeatedKeys repeated) {
+  // The library takes a zero byte for the end of the text. No JSON has one, and what follows must not go unread.
+  const std::size_t zero = text.find('\0');
+  check(zero == text.npos, ErrorKind::kCorruptData, "{}: not valid JSON at byte {} of {}", name, zero + 1, text.size());
   TreeBuilder builder(name, text.size(), repeated);
   Json::sax_parse(text.begin(), text.end(), &builder);
   return builder.take();

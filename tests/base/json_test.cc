@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
+#include <ctime>
 #include <fstream>
 #include <string>
 
@@ -49,6 +49,14 @@ TEST(Json, RefusesWhatIsNotJson) {
   }
 }
 
+TEST(Json, AZeroByteIsNotTheEnd) {
+  using namespace std::string_view_literals;
+  for (const std::string_view text : {"\0"sv, "{}\0"sv, "{}\0x"sv, "[\0]"sv, "\"\0\""sv}) {
+    EXPECT_EQ(kind_of(std::string(text)), ErrorKind::kCorruptData);
+  }
+  EXPECT_EQ(parse_json(R"("\u0000")", "text").get<std::string>().size(), 1u);
+}
+
 TEST(Json, RefusesDeepNestingOnly) {
   const auto nested = [](int n) { return std::string(n, '[') + std::string(n, ']'); };
   EXPECT_EQ(parse_json(nested(512), "text").size(), 1u);
@@ -59,10 +67,10 @@ TEST(Json, RefusesDeepNestingOnly) {
 TEST(Json, AnObjectOfManyKeysTakesLinearTime) {
   std::string text = "{\"first\":0";
   for (int i = 0; i < 200000; ++i) text += ",\"key" + std::to_string(i) + "\":1";
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock();  // of this process, so that a busy machine does not count
   EXPECT_EQ(parse_json(text + "}", "text").size(), 200001u);
   // Quadratic time is a minute and a half in a release build; linear time under sanitizers is two seconds.
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
+  EXPECT_LT(std::clock() - start, 20 * CLOCKS_PER_SEC);
 }
 
 TEST(Json, TypedAccessNamesTheFileAndTheKey) {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <gtest/gtest.h>
 #include <stdlib.h>
 
 #include <cstddef>
@@ -8,6 +7,7 @@
 #include <fstream>
 #include <iterator>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 
@@ -17,8 +17,8 @@ namespace mneme::testing {
 class TempFolder {
  public:
   TempFolder() {
-    std::string pattern = ::testing::TempDir() + "mneme_XXXXXX";
-    path_ = ::mkdtemp(pattern.data());
+    path_ = std::filesystem::temp_directory_path() / "mneme_XXXXXX";
+    if (!::mkdtemp(path_.data())) throw std::runtime_error("no temporary folder " + path_);
   }
   ~TempFolder() { std::filesystem::remove_all(path_); }
   TempFolder(const TempFolder&) = delete;
@@ -39,7 +39,7 @@ class TempFolder {
 
 inline std::string read_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  EXPECT_TRUE(file) << path;
+  if (!file) throw std::runtime_error("cannot read " + path);
   return {std::istreambuf_iterator<char>(file), {}};
 }
 

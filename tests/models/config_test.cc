@@ -1,0 +1,212 @@
+#include "mneme/models/config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <string>
+
+#include "mneme/base/error.h"
+#include "mneme/models/config_defaults.h"
+#include "tests/support/files.h"
+#include "tests/support/thrown.h"
+
+namespace mneme {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::thrown;
+
+ModelConfig from_text(const std::string& text) { return ModelConfig::from_json(parse_json(text, "x.json"), "x.json"); }
+
+/// A llama of which `keys` say more.
+ModelConfig llama(const std::string& keys) { return from_text(R"({"model_type":"llama",)" + keys + "}"); }
+
+std::string refusal(const std::string& keys, ErrorKind kind = ErrorKind::kCorruptData) {
+  const std::string message = thrown(kind, [&] { llama(keys); });
+  EXPECT_THAT(message, HasSubstr("x.json")) << keys;
+  return message;
+}
+
+std::string name_of(LayerType type) {
+  return type == LayerType::kFullAttention      ? "full_attention"
+         : type == LayerType::kSlidingAttention ? "sliding_attention"
+                                                : "chunked_attention";
+}
+
+Json optional(const std::optional<std::int64_t>& value) { return value ? Json(*value) : Json(); }
+
+/// The members of a configuration under the keys that the Python class has.
+Json as_python(const ModelConfig& config) {
+  Json json = {{"vocab_size", config.vocab_size},
+               {"hidden_size", config.hidden_size},
+               {"intermediate_size", config.intermediate_size},
+               {"num_hidden_layers", config.num_hidden_layers},
+               {"num_attention_heads", config.num_attention_heads},
+               {"num_key_value_heads", config.num_key_value_heads},
+               {"head_dim", config.head_dim},
+               {"max_position_embeddings", config.max_position_embeddings},
+               {"rms_norm_eps", config.rms_norm_eps},
+               {"hidden_act", config.hidden_act},
+               {"tie_word_embeddings", config.tie_word_embeddings},
+               {"attention_bias", config.attention_bias},
+               {"mlp_bias", config.mlp_bias},
+               {"bos_token_id", optional(config.bos_token_id)},
+               {"pad_token_id", optional(config.pad_token_id)},
+               {"eos_token_id", config.eos_token_id},
+               {"sliding_window", optional(config.sliding_window)},
+               {"dtype", name_of(config.dtype)}};
+  for (const LayerType type : config.layer_types) json["layer_types"].push_back(name_of(type));
+  return json;
+}
+
+TEST(Config, AgreesWithTheConfigurationClassesOfPython) {
+  for (const Json& item : read_json_file(MNEME_TEST_DATA "/files/configs.json")) {
+    const ModelConfig config = ModelConfig::from_json(item["config"], "x.json");
+    Json expected = item["expected"];
+    const Json rope = expected["rope_parameters"];
+    expected.erase("rope_parameters");
+    const Json got = as_python(config);
+    for (const auto& [key, value] : expected.items()) EXPECT_EQ(got.at(key), value) << key << " of " << item["config"];
+    EXPECT_EQ(config.rope.rope_type, rope["rope_type"]) << item["config"];
+    EXPECT_EQ(config.rope.rope_theta, rope["rope_theta"]) << item["config"];
+    EXPECT_EQ(config.rope.factor, rope.value("factor", 1.0)) << item["config"];
+    EXPECT_EQ(config.rope.low_freq_factor, rope.value("low_freq_factor", 1.0)) << item["config"];
+    EXPECT_EQ(config.rope.high_freq_factor, rope.value("high_freq_factor", 4.0)) << item["config"];
+    EXPECT_EQ(config.rope.original_max_position_embeddings,
+              rope.value("original_max_position_embeddings", config.max_position_embeddings))
+        << item["config"];
+  }
+}
+
+TEST(Config, ReadsTheFoldersOfTheReferenceModels) {
+  const auto config = [](const std::string& name) {
+    return ModelConfig::from_pretrained(MNEME_TEST_DATA "/models/" + name);
+  };
+  EXPECT_EQ(config("llama").name, MNEME_TEST_DATA "/models/llama");
+  EXPECT_EQ(config("llama").dtype, DType::kBFloat16);
+  EXPECT_EQ(config("llama_rope3").rope.rope_type, "llama3");
+  EXPECT_EQ(config("llama_rope3").rope.factor, 8.0);
+  EXPECT_EQ(config("llama_rope3").rope.original_max_position_embeddings, 64);
+  EXPECT_TRUE(config("llama_rope3").tie_word_embeddings);
+  EXPECT_EQ(config("mistral_window8").sliding_window, 8);
+  EXPECT_EQ(config("mistral_window8").layer_types, std::vector<LayerType>(4, LayerType::kSlidingAttention));
+  EXPECT_EQ(config("qwen2").sliding_window, std::nullopt);
+  EXPECT_TRUE(config("qwen2").attention_bias);
+  EXPECT_EQ(config("qwen3").head_dim, 32);
+}
+
+TEST(Config, RawHoldsTheFilesKeysAndTheDefaults) {
+  const ModelConfig config = llama(R"("hidden_size":64,"odd":[1],"num_attention_heads":4)");
+  EXPECT_EQ(config.raw["odd"].dump(), "[1]");
+  EXPECT_EQ(config.raw["hidden_size"], 64);
+  EXPECT_EQ(config.raw["max_position_embeddings"], 2048);
+}
+
+TEST(Config, AnUnknownModelTypeIsLeftToTheRegistry) {
+  const ModelConfig config = from_text(R"({"model_type":"mamba","hidden_size":"many"})");
+  EXPECT_EQ(config.model_type, "mamba");
+  EXPECT_EQ(config.raw["hidden_size"], "many");
+  EXPECT_EQ(config.num_hidden_layers, 0);
+  EXPECT_TRUE(config_defaults("mamba").empty());
+}
+
+TEST(Config, NeedsAModelType) {
+  for (const char* text : {"{}", R"({"model_type":null})", R"({"model_type":""})", R"({"model_type":7})", "[]", "7"}) {
+    EXPECT_THAT(thrown(ErrorKind::kCorruptData, [&] { from_text(text); }), HasSubstr("x.json"));
+  }
+}
+
+TEST(Config, RefusesSizesThatAreNoSizes) {
+  for (const char* key : {"vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
+                          "num_key_value_heads", "head_dim", "max_position_embeddings"}) {
+    for (const char* value :
+         {"0", "-1", "2147483648", "9223372036854775807", "18446744073709551615", "1.5", "\"8\"", "[8]", "true"}) {
+      EXPECT_THAT(refusal(fmt::format(R"("{}":{})", key, value)), HasSubstr(key)) << value;
+    }
+  }
+  for (const char* key : {"vocab_size", "hidden_size", "num_hidden_layers"}) {
+    EXPECT_THAT(refusal(fmt::format(R"("{}":null)", key)), HasSubstr("must not be null"));
+  }
+  EXPECT_THAT(refusal(R"("num_hidden_layers":65537)"), HasSubstr("1 to 65536"));
+}
+
+TEST(Config, RefusesSizesThatDoNotDivide) {
+  EXPECT_THAT(refusal(R"("hidden_size":65,"num_attention_heads":4)"), HasSubstr("65 by 4"));
+  EXPECT_THAT(refusal(R"("num_attention_heads":32,"num_key_value_heads":5)"), HasSubstr("32 by 5"));
+  EXPECT_EQ(llama(R"("hidden_size":65,"num_attention_heads":4,"head_dim":16)").head_dim, 16);
+}
+
+TEST(Config, RefusesOtherValuesOfOtherTypes) {
+  for (const char* keys : {R"("rms_norm_eps":0)", R"("rms_norm_eps":-1e-6)", R"("rms_norm_eps":"small")",
+                           R"("hidden_act":7)", R"("tie_word_embeddings":1)", R"("attention_bias":"no")",
+                           R"("bos_token_id":"<s>")", R"("bos_token_id":2147483648)", R"("eos_token_id":[2,"</s>"])",
+                           R"("eos_token_id":[-1])", R"("eos_token_id":[[2]])", R"("eos_token_id":{})",
+                           R"("eos_token_id":[18446744073709551615])", R"("dtype":16)"}) {
+    refusal(keys);
+  }
+  EXPECT_THAT(refusal(R"("torch_dtype":"int8")", ErrorKind::kUnsupported), HasSubstr("\"int8\""));
+  EXPECT_EQ(llama(R"("dtype":"torch.float16")").dtype, DType::kFloat16);
+  EXPECT_EQ(llama(R"("pad_token_id":-1)").pad_token_id, std::nullopt);
+}
+
+TEST(Config, RefusesRotaryParametersThatMakeNoSense) {
+  for (const char* keys :
+       {R"("rope_theta":0)", R"("rope_theta":-1)", R"("rope_theta":"big")", R"("rope_parameters":7)",
+        R"("rope_scaling":[1])", R"("rope_scaling":{"type":"linear"})",
+        R"("rope_scaling":{"type":"linear","factor":0})", R"("rope_scaling":{"type":"linear","factor":-2})",
+        R"("rope_scaling":{"type":7,"factor":2})", R"("rope_scaling":{"rope_type":"llama3","factor":8})",
+        R"("rope_scaling":{"rope_type":"llama3","factor":8,"low_freq_factor":4,"high_freq_factor":4})",
+        R"("rope_scaling":{"rope_type":"default","original_max_position_embeddings":0})"}) {
+    refusal(keys);
+  }
+  EXPECT_THAT(refusal(R"("partial_rotary_factor":0.5)", ErrorKind::kUnsupported), HasSubstr("partial_rotary_factor"));
+  EXPECT_THAT(refusal(R"("rope_parameters":{"full_attention":{"rope_theta":1e4}})", ErrorKind::kUnsupported),
+              HasSubstr("each layer type"));
+  EXPECT_EQ(llama(R"("rope_scaling":{"rope_type":"yarn","factor":4})").rope.rope_type, "yarn");
+}
+
+TEST(Config, RefusesLayersThatMakeNoSense) {
+  const auto qwen3 = [](const std::string& keys, ErrorKind kind = ErrorKind::kCorruptData) {
+    return thrown(kind, [&] { from_text(R"({"model_type":"qwen3","num_hidden_layers":2,)" + keys + "}"); });
+  };
+  EXPECT_THAT(qwen3(R"("layer_types":["full_attention"])"), HasSubstr("must list 2 layers, it has 1"));
+  EXPECT_THAT(qwen3(R"("layer_types":"full_attention")"), HasSubstr("layer_types"));
+  EXPECT_THAT(qwen3(R"("layer_types":[1,2])"), HasSubstr("not a string"));
+  EXPECT_THAT(qwen3(R"("layer_types":["conv","conv"])", ErrorKind::kUnsupported), HasSubstr("\"conv\""));
+  EXPECT_THAT(qwen3(R"("layer_types":["full_attention","sliding_attention"])"), HasSubstr("no \"sliding_window\""));
+  EXPECT_THAT(qwen3(R"("layer_types":["full_attention","chunked_attention"])"),
+              HasSubstr("no \"attention_chunk_size\""));
+  EXPECT_THAT(qwen3(R"("use_sliding_window":true,"sliding_window":0)"), HasSubstr("sliding_window"));
+}
+
+TEST(Config, SaysWhatIsWrongWithThePath) {
+  const testing::TempFolder folder;
+  const auto open = [&] { ModelConfig::from_pretrained(folder.path()); };
+  EXPECT_THAT(thrown(ErrorKind::kIo, open), HasSubstr("config.json"));
+  folder.write("config.json", "{\"model_type\": ");
+  EXPECT_THAT(thrown(ErrorKind::kCorruptData, open), HasSubstr("config.json: not valid JSON"));
+  EXPECT_THAT(thrown(ErrorKind::kIo, [] { ModelConfig::from_pretrained("/no/such.gguf"); }),
+              HasSubstr("/no/such.gguf"));
+}
+
+TEST(Config, SurvivesRandomByteFlips) {
+  const std::string original = testing::read_file(MNEME_TEST_DATA "/models/qwen2/config.json");
+  std::mt19937 random(1);
+  for (int i = 0; i < 10000; ++i) {
+    std::string text = original;
+    for (std::uint32_t flips = random() % 3 + 1; flips > 0; --flips) {
+      text[random() % text.size()] = static_cast<char>(' ' + random() % 95);
+    }
+    try {
+      const ModelConfig config = from_text(text);
+      ASSERT_EQ(config.layer_types.size(), static_cast<std::size_t>(config.num_hidden_layers));
+    } catch (const Error&) {
+    }
+  }
+}
+
+}  // namespace
+}  // namespace mneme

@@ -1,0 +1,146 @@
+#include "mneme/models/gguf_config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "mneme/base/error.h"
+#include "mneme/models/config.h"
+#include "tests/support/files.h"
+#include "tests/support/gguf_writer.h"
+#include "tests/support/thrown.h"
+
+namespace mneme {
+namespace {
+
+using ::testing::ElementsAre;
+using testing::gguf_string;
+using ::testing::HasSubstr;
+using testing::raw;
+using testing::thrown;
+
+ModelConfig fixture(const std::string& name) {
+  return ModelConfig::from_pretrained(MNEME_TEST_DATA "/files/" + name + ".gguf");
+}
+
+TEST(GgufConfig, GivesTheKeysOfConfigJson) {
+  const ModelConfig config = fixture("llama");
+  EXPECT_EQ(config.model_type, "mistral");  // a llama with a window
+  EXPECT_EQ(config.sliding_window, 8);
+  EXPECT_EQ(config.vocab_size, 32);
+  EXPECT_EQ(config.hidden_size, 16);
+  EXPECT_EQ(config.intermediate_size, 24);
+  EXPECT_EQ(config.num_hidden_layers, 1);
+  EXPECT_EQ(config.num_attention_heads, 4);
+  EXPECT_EQ(config.num_key_value_heads, 2);
+  EXPECT_EQ(config.head_dim, 4);
+  EXPECT_EQ(config.max_position_embeddings, 128);
+  EXPECT_FLOAT_EQ(static_cast<float>(config.rms_norm_eps), 1e-5f);
+  EXPECT_EQ(config.rope.rope_type, "default");
+  EXPECT_EQ(config.rope.rope_theta, 5e5);
+  EXPECT_FALSE(config.tie_word_embeddings);
+  EXPECT_EQ(config.bos_token_id, 1);
+  EXPECT_EQ(config.pad_token_id, 0);
+  EXPECT_THAT(config.eos_token_id, ElementsAre(2, 5));
+  EXPECT_EQ(config.dtype, DType::kBFloat16);
+}
+
+TEST(GgufConfig, TensorsDecideTiesAndBiases) {
+  EXPECT_TRUE(fixture("qwen3").tie_word_embeddings);
+  EXPECT_EQ(fixture("qwen3").head_dim, 8);
+  EXPECT_FALSE(fixture("qwen2").tie_word_embeddings);
+  EXPECT_TRUE(fixture("qwen2").attention_bias);
+  EXPECT_EQ(fixture("qwen2").sliding_window, std::nullopt);
+}
+
+TEST(GgufConfig, KnowsLlama3ByItsFactors) {
+  const RopeConfig rope = fixture("llama3_freqs").rope;
+  EXPECT_EQ(rope.rope_type, "llama3");
+  EXPECT_EQ(rope.rope_theta, 5e5);
+  EXPECT_EQ(rope.factor, 32.0);
+  EXPECT_EQ(rope.low_freq_factor, 1.0);
+  EXPECT_EQ(rope.high_freq_factor, 4.0);
+  EXPECT_EQ(rope.original_max_position_embeddings, 8192);
+}
+
+/// A whole llama in metadata, its embedding the only tensor.
+testing::GgufWriter model() {
+  testing::GgufWriter file;
+  file.keys = {{"general.architecture", 8, gguf_string("llama")},
+               {"llama.block_count", 4, raw(2u)},
+               {"llama.context_length", 4, raw(64u)},
+               {"llama.embedding_length", 4, raw(16u)},
+               {"llama.feed_forward_length", 4, raw(24u)},
+               {"llama.attention.head_count", 4, raw(4u)},
+               {"llama.attention.layer_norm_rms_epsilon", 6, raw(1e-6f)}};
+  file.tensors = {{"token_embd.weight", {16, 2}}};
+  file.data.assign(128, '\0');
+  return file;
+}
+
+Json config_of(const testing::GgufWriter& file) {
+  const std::string content = file.str();
+  return config_from_gguf(GgufFile(testing::bytes_of(content), "x.gguf"));
+}
+
+testing::GgufWriter with(testing::GgufWriter::Key key) {
+  testing::GgufWriter file = model();
+  for (auto& existing : file.keys) {
+    if (existing.name == key.name) {
+      existing = key;
+      return file;
+    }
+  }
+  file.keys.push_back(std::move(key));
+  return file;
+}
+
+std::string refusal(const testing::GgufWriter& file, ErrorKind kind = ErrorKind::kCorruptData) {
+  const std::string message = thrown(kind, [&] { ModelConfig::from_json(config_of(file), "x.gguf"); });
+  EXPECT_THAT(message, HasSubstr("x.gguf"));
+  return message;
+}
+
+TEST(GgufConfig, ReadsLinearScaling) {
+  testing::GgufWriter file = with({"llama.rope.scaling.type", 8, gguf_string("linear")});
+  file.keys.push_back({"llama.rope.scaling.factor", 6, raw(4.0f)});
+  EXPECT_EQ(config_of(file)["rope_parameters"].dump(), R"({"rope_type":"linear","rope_theta":10000.0,"factor":4.0})");
+  EXPECT_EQ(config_of(model())["rope_parameters"].dump(), R"({"rope_type":"default","rope_theta":10000.0})");
+}
+
+TEST(GgufConfig, NeedsEverySize) {
+  for (std::size_t i = 1; i < model().keys.size(); ++i) {
+    testing::GgufWriter file = model();
+    const std::string name = file.keys[i].name;
+    file.keys.erase(file.keys.begin() + static_cast<std::ptrdiff_t>(i));
+    EXPECT_THAT(refusal(file), HasSubstr(name + " is missing"));
+    EXPECT_THAT(refusal(with({name, 8, gguf_string("16")})), HasSubstr(name));
+    EXPECT_THAT(refusal(with({name, 11, raw(std::int64_t{-3})})), HasSubstr("x.gguf"));
+  }
+  testing::GgufWriter file = model();
+  file.tensors[0].name = "other";
+  EXPECT_THAT(refusal(file), HasSubstr("token_embd.weight is missing"));
+}
+
+TEST(GgufConfig, RefusesWhatTheArchitecturesDoNotHave) {
+  EXPECT_THAT(refusal(with({"llama.expert_count", 4, raw(8u)}), ErrorKind::kUnsupported), HasSubstr("8 experts"));
+  EXPECT_THAT(refusal(with({"llama.attention.value_length", 4, raw(8u)}), ErrorKind::kUnsupported),
+              HasSubstr("keys of 4 and values of 8"));
+  EXPECT_THAT(refusal(with({"llama.rope.dimension_count", 4, raw(2u)}), ErrorKind::kUnsupported),
+              HasSubstr("only 2 are rotated"));
+  EXPECT_THAT(refusal(with({"llama.attention.head_count_kv", 4, raw(3u)})), HasSubstr("4 by 3"));
+  testing::GgufWriter file = model();
+  file.tensors.push_back({"rope_freqs.weight", {2}});
+  EXPECT_THAT(refusal(file, ErrorKind::kUnsupported), HasSubstr("not those of Llama 3"));
+  file.tensors.back().type = 1;
+  EXPECT_THAT(refusal(file, ErrorKind::kUnsupported), HasSubstr("must be a vector of F32"));
+}
+
+TEST(GgufConfig, LeavesAnUnknownArchitectureToTheRegistry) {
+  EXPECT_EQ(config_of(with({"general.architecture", 8, gguf_string("starcoder")})).dump(),
+            R"({"model_type":"starcoder"})");
+}
+
+}  // namespace
+}  // namespace mneme
