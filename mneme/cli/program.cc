@@ -27,8 +27,7 @@ Exit codes: 0 done, 1 a failure while running, 2 wrong usage or input, 130 inter
 /// What was wrong with the flags, as one sentence with a way out.
 std::string usage_error(const CLI::ParseError& error, const CLI::App& program) {
   std::string text = error.what();
-  text = text.substr(0, text.find('\n'));
-  if (const auto* extra = dynamic_cast<const CLI::ExtrasError*>(&error)) text = extra->what();
+  text.resize(std::min(text.find('\n'), text.size()));
   const auto used = program.get_subcommands();
   return text + "; see mneme " + (used.empty() ? "" : used.front()->get_name() + " ") + "--help";
 }

@@ -40,8 +40,8 @@ struct GenerateOptions {
   TokenCallback on_token = {};  ///< streaming
   /// Text of one sequence's new ids so far; set by whoever has a tokenizer when there are stop_strings.
   std::function<std::string(const std::vector<std::int64_t>&)> tokenizer_decode = {};
-  std::function<bool()>
-      cancelled;               ///< polled after every token: true ends with what there is (finish reason "cancelled")
+  /// Polled after every token: true ends with what there is (finish reason "cancelled").
+  std::function<bool()> cancelled = {};
   bool output_logits = false;  ///< keep the logits after each prompt, and the smallest gap of all steps
 };
 

@@ -1,5 +1,6 @@
 #include "mneme/tasks/loaded.h"
 
+#include <ATen/Parallel.h>
 #include <dlfcn.h>
 
 #include <chrono>

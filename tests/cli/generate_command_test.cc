@@ -33,7 +33,7 @@ TEST_F(GenerateCommandTest, JsonHasEverythingThatTheInterfaceNames) {
   const Json result = generated({"--ids", "5,6,7", "--max-new-tokens", "4"});
   EXPECT_EQ(result["sequences"][0].size(), 7u);
   EXPECT_TRUE(result["texts"][0].is_string());
-  EXPECT_EQ(result["finish_reasons"], Json({"length"}));
+  EXPECT_EQ(result["finish_reasons"], Json::array({"length"}));
   EXPECT_TRUE(result["seed"].is_number());
   EXPECT_EQ(result["usage"], Json({{"prompt_tokens", 3}, {"new_tokens", 4}, {"cached_tokens", 0}}));
   for (const char* key : {"load_ms", "prefill_ms", "decode_ms", "prefill_tokens_per_s", "decode_tokens_per_s"}) {
@@ -251,6 +251,7 @@ TEST_F(GenerateCommandTest, ASecondBosIsWarnedOf) {
   };
   EXPECT_THAT(run(arguments("<|im_start|>a", false)).err, HasSubstr("mneme: warning: "));
   EXPECT_THAT(run(arguments("a", false)).err, ::testing::Not(HasSubstr("warning")));
+  EXPECT_EQ(run_json(arguments("", false))["sequences"][0][0], 501);  // the BOS alone is a prompt
   const auto chat = run_json(arguments("a", true))["sequences"][0].get<Ids>();
   EXPECT_EQ(chat[0], 501);
   EXPECT_NE(chat[1], 501);

@@ -19,9 +19,9 @@ using Arguments = std::vector<std::string>;
 
 /// How a program is started.
 struct ProcessOptions {
-  std::string input;                             ///< standard input
-  std::map<std::string, std::string> variables;  ///< added to the environment; "" takes one away
-  std::string stdout_path;                       ///< a file (/dev/full) instead of a pipe
+  std::string input = {};                             ///< standard input
+  std::map<std::string, std::string> variables = {};  ///< added to the environment; "" takes one away
+  std::string stdout_path = {};                       ///< a file (/dev/full) instead of a pipe
 };
 
 /// What came out of a program that has ended.
