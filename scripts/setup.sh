@@ -110,7 +110,7 @@ install_libtorch() {
       pip "LibTorch for the CPU ($torch_wheel, 560 MB)" "${install[@]}" --no-deps "$torch_wheel"
       pip "its CUDA subset ($cuda_subset, 13 MB)" "${install[@]}" "$cuda_subset"
       find "$new/torch" -mindepth 1 -maxdepth 1 ! -name include ! -name lib -exec rm -rf {} +
-      rm -rf "$new"/torch/lib/lib{torch_cuda,torch_python,torch_nvshmem,c10_cuda,caffe2_nvrtc}*
+      rm -rf "$new"/torch/lib/lib{torch.so,torch_cuda,torch_global_deps,torch_python,torch_nvshmem,c10_cuda,caffe2_nvrtc,shm}*
     else
       pip "LibTorch with CUDA ($torch_wheel, several GB)" "${install[@]}" "$torch_wheel"
     fi
