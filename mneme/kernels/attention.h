@@ -52,10 +52,13 @@ class Attention {
     }
   }
 
-  void take(std::int64_t block) noexcept {
+  /// One block; the one after it, if any, is asked for meanwhile.
+  void take(std::int64_t block, bool has_next) noexcept {
     if (!find_rows(block)) return;
-    const std::byte* keys = args_.blocks[block - args_.first_block] + args_.head_offset;
+    const std::byte* const* blocks = args_.blocks + block - args_.first_block;
+    const std::byte* keys = blocks[0] + args_.head_offset;
     score(keys);
+    if (has_next && blocks[1]) ask_for(blocks[1] + args_.head_offset);
     for (std::int64_t r = begin_; r < end_; ++r) {
       if (!visible_[r].empty()) soften(r);
     }
@@ -82,6 +85,11 @@ class Attention {
     }
     n_slots_ = static_cast<int>(round_up(last, 16));
     return end_ > 0;
+  }
+
+  /// Inside a block the products and the processor run ahead of themselves, but neither knows where the next one lies.
+  static void ask_for(const std::byte* tile) noexcept {
+    for (int line = 0; line < 32; ++line) __builtin_prefetch(tile + 64 * line);
   }
 
   /// scores = q k^T
@@ -172,7 +180,7 @@ class Attention {
   VisibleSlots visible_[kMaxAttendRows];
   L corrections_[kMaxAttendRows];
   alignas(64) float scores_[kMaxAttendRows * kBlockTokens];
-  alignas(64) float rounded_[kMaxAttendRows * kBlockTokens];
+  alignas(64) float rounded_[kMaxAttendRows * kBlockTokens];  ///< p prepared: no format takes more than a float
   alignas(64) float products_[kMaxAttendRows * kPanelsAtOnce * kPanel];
 };
 
@@ -180,7 +188,7 @@ template <class L, class Format>
 void attend(const AttendArgs& args, std::int64_t begin, std::int64_t end, float* states) noexcept {
   Attention<L, Format> attention(args, states);
   attention.clear_states();
-  for (std::int64_t block = begin; block < end; ++block) attention.take(block);
+  for (std::int64_t block = begin; block < end; ++block) attention.take(block, block + 1 < end);
 }
 
 /// (m, l, O) of two spans: each is brought to the larger maximum, then they add up. A row's l is 0 only if it saw
