@@ -27,16 +27,15 @@ endfunction()
 
 # mneme_link_whole(<target> <layers>...): puts every object of the layers into <target>, used there or not.
 function(mneme_link_whole target)
-  set(layers ${ARGN})
+  set(layers "")
   foreach(layer ${ARGN})
     get_target_property(type ${layer} TYPE)
-    if(type STREQUAL "INTERFACE_LIBRARY")
-      list(REMOVE_ITEM layers ${layer})
+    if(NOT type STREQUAL "INTERFACE_LIBRARY")
+      list(APPEND layers ${layer})
+      target_sources(${target} PRIVATE $<TARGET_OBJECTS:${layer}>)
     endif()
   endforeach()
   set_property(TARGET ${target} PROPERTY MNEME_LAYERS ${layers})
-  list(JOIN layers "," names)
-  target_link_libraries(${target} PRIVATE $<LINK_LIBRARY:WHOLE_ARCHIVE,${layers}>)
-  # The layers name each other plainly; here all of those mentions mean the whole archive.
-  set_property(TARGET ${target} PROPERTY LINK_LIBRARY_OVERRIDE "WHOLE_ARCHIVE,${names}")
+  # For what they link in turn; an archive adds nothing that is there already.
+  target_link_libraries(${target} PRIVATE ${layers})
 endfunction()
