@@ -39,9 +39,9 @@ struct BFloat16Format {
 
   using Element = std::uint16_t;
   static constexpr bool kWidens = true;
-  static constexpr int kDirectRows = 3;
+  static constexpr int kDirectRows = L::kTileRows;
   template <int R>
-  static constexpr int kDirectPanels = panels_beside(L::kDirectSums / (2 * R));
+  static constexpr int kDirectPanels = panels_beside(L::kDirectSums / (R == 1 ? 2 : R));  // one row: pairs of sums
 
   static void widen(const Element* w, std::int64_t n, float* out) {
     for (std::int64_t k = 0; k < n; k += 32) {
@@ -53,49 +53,59 @@ struct BFloat16Format {
     }
   }
 
-  template <int R, int P>
-  [[gnu::always_inline]] static void extend(Tile<L, R, P>& sums, const float* x, std::int64_t x_stride, const float* w,
+  /// Over panels as stored, where both chains pass through the same pairs, or as `widen` left them.
+  template <class Weight, int R, int P>
+  [[gnu::always_inline]] static void extend(Tile<L, R, P>& sums, const float* x, std::int64_t x_stride, const Weight* w,
                                             std::int64_t w_stride, std::int64_t n) {
-    const auto load = [](const float* lanes) { return L::load(lanes); };
+    constexpr bool kAsStored = sizeof(Weight) == sizeof(Element);
+    if constexpr (kAsStored && R == 1) return extend_row(sums, x, w, w_stride, n);
+    constexpr std::int64_t kStep = kAsStored ? 2 * kPanel : kPanel, kToOdd = kAsStored ? 0 : 16 * kPanel;
     for (std::int64_t k = 0; k < n; k += 32) {
       auto even = Tile<L, R, P>::zero(), odd = Tile<L, R, P>::zero();
-      even.chain(x + k, x_stride, w + k * kPanel, w_stride, 16, load);
-      odd.chain(x + k + 16, x_stride, w + (k + 16) * kPanel, w_stride, 16, load);
+      even.template chain<kStep>(x + k, x_stride, w + k * kPanel, w_stride, 16, [](const Weight* lanes) {
+        if constexpr (kAsStored && R <= kFromMemory) __builtin_prefetch(lanes + kAhead);
+        return load_even(lanes);
+      });
+      odd.template chain<kStep>(x + k + 16, x_stride, w + k * kPanel + kToOdd, w_stride, 16,
+                                [](const Weight* lanes) { return load_odd(lanes); });
       add(sums, even, odd);
     }
   }
 
-  template <int R, int P>
-  [[gnu::always_inline]] static void extend(Tile<L, R, P>& sums, const float* x, std::int64_t x_stride,
-                                            const Element* w, std::int64_t w_stride, std::int64_t n) {
+ private:
+  /// One row's chains go side by side, so that each pair is loaded once.
+  template <int P>
+  [[gnu::always_inline]] static void extend_row(Tile<L, 1, P>& sums, const float* x, const Element* w,
+                                                std::int64_t w_stride, std::int64_t n) {
     for (std::int64_t k = 0; k < n; k += 32) {
-      auto even = Tile<L, R, P>::zero(), odd = Tile<L, R, P>::zero();
+      auto even = Tile<L, 1, P>::zero(), odd = Tile<L, 1, P>::zero();
       for (std::int64_t i = 0; i < 16; ++i) {
-        // First all of the even, then all of the odd products: both at once are more than sixteen registers hold.
-        const Element* pairs = w + (k + 2 * i) * kPanel;
-        L weights[P];
-        for (int p = 0; p < P; ++p) weights[p] = L::load_even(pairs + p * w_stride);
-        for (int r = 0; r < R; ++r) {
-          const L value = L::set1(x[r * x_stride + k + i]);
-          for (int p = 0; p < P; ++p) even.at[r][p] = L::fma(value, weights[p], even.at[r][p]);
-        }
-        for (int p = 0; p < P; ++p) weights[p] = L::load_odd(pairs + p * w_stride);
-        for (int r = 0; r < R; ++r) {
-          const L value = L::set1(x[r * x_stride + k + 16 + i]);
-          for (int p = 0; p < P; ++p) odd.at[r][p] = L::fma(value, weights[p], odd.at[r][p]);
+        const L x_even = L::set1(x[k + i]), x_odd = L::set1(x[k + 16 + i]);
+        for (int p = 0; p < P; ++p) {
+          const Element* pairs = w + p * w_stride + (k + 2 * i) * kPanel;
+          __builtin_prefetch(pairs + kAhead);
+          even.at[0][p] = L::fma(x_even, L::load_even(pairs), even.at[0][p]);
+          odd.at[0][p] = L::fma(x_odd, L::load_odd(pairs), odd.at[0][p]);
         }
       }
       add(sums, even, odd);
     }
   }
 
- private:
   template <int R, int P>
   [[gnu::always_inline]] static void add(Tile<L, R, P>& sums, const Tile<L, R, P>& even, const Tile<L, R, P>& odd) {
     for (int r = 0; r < R; ++r) {
       for (int p = 0; p < P; ++p) sums.at[r][p] = sums.at[r][p] + (even.at[r][p] + odd.at[r][p]);
     }
   }
+
+  /// So few rows wait for memory, and ask for weights this many elements ahead.
+  static constexpr int kFromMemory = 3, kAhead = 512;
+
+  [[gnu::always_inline]] static L load_even(const float* lanes) { return L::load(lanes); }
+  [[gnu::always_inline]] static L load_odd(const float* lanes) { return L::load(lanes); }
+  [[gnu::always_inline]] static L load_even(const Element* pairs) { return L::load_even(pairs); }
+  [[gnu::always_inline]] static L load_odd(const Element* pairs) { return L::load_odd(pairs); }
 };
 
 }  // namespace mneme::kernels

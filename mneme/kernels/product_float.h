@@ -26,7 +26,7 @@ struct FloatFormat {
   template <class Weight, int R, int P>
   [[gnu::always_inline]] static void extend(Tile<L, R, P>& sums, const float* x, std::int64_t x_stride, const Weight* w,
                                             std::int64_t w_stride, std::int64_t n) {
-    sums.chain(x, x_stride, w, w_stride, n, [](const Weight* lanes) { return load(lanes); });
+    sums.template chain<kPanel>(x, x_stride, w, w_stride, n, [](const Weight* lanes) { return load(lanes); });
   }
 
  private:

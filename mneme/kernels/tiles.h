@@ -6,14 +6,15 @@
 ///
 /// A Format adds to what product.h asks of it
 ///
-///   using Element;                     // as stored in panels
-///   static constexpr int kDirectRows;  // up to so many rows, panels are read as stored: they come from memory only
-///   once template <int R> kDirectPanels;    // panels side by side for R such rows static void widen(const Element* w,
-///   std::int64_t n, float* out);                       // n inner elements static void extend(Tile& sums, const float*
-///   x, std::int64_t x_stride,                  // over n more of them
-///                      const Element* or float* w, std::int64_t w_stride, std::int64_t n);
+///   using Element;                     // of panels as stored
+///   static constexpr int kDirectRows;  // up to so many rows read panels as stored,
+///   template <int R> kDirectPanels;    // so many side by side where there are R rows
+///   static constexpr bool kWidens;     // more rows read what widen makes of n inner elements:
+///   static void widen(const Element* w, std::int64_t n, float* out);
+///   static void extend(Tile& sums, const float* x, std::int64_t x_stride,
+///                      const Element* or const float* w, std::int64_t w_stride, std::int64_t n);
 ///
-/// where floats are what `widen` wrote.
+/// `extend` continues the sums over n more inner elements, of panels as stored or widened.
 namespace mneme::kernels {
 
 /// Sums of R rows by P panels.
@@ -41,15 +42,16 @@ struct Tile {
     }
   }
 
-  /// at[r][p] <- fma(x[r][k], w[p][k], at[r][p]) for k = 0 .. n - 1. Strides are in elements; load(w) gives 16 lanes.
-  template <class Element, class Load>
+  /// at[r][p] <- fma(x[r][k], w[p][k], at[r][p]) for k = 0 .. n - 1. Strides are in elements, weights of k and
+  /// k + 1 are kStep apart, and load(w) gives 16 lanes.
+  template <std::int64_t kStep, class Element, class Load>
   [[gnu::always_inline]] void chain(const float* x, std::int64_t x_stride, const Element* w, std::int64_t w_stride,
                                     std::int64_t n, Load load_lanes) {
     Tile t = *this;
 #pragma GCC unroll 1
     for (std::int64_t k = 0; k < n; ++k) {
       L weights[P];
-      for (int p = 0; p < P; ++p) weights[p] = load_lanes(w + p * w_stride + k * kPanel);
+      for (int p = 0; p < P; ++p) weights[p] = load_lanes(w + p * w_stride + k * kStep);
       for (int r = 0; r < R; ++r) {
         const L value = L::set1(x[r * x_stride + k]);
         for (int p = 0; p < P; ++p) t.at[r][p] = L::fma(value, weights[p], t.at[r][p]);
