@@ -39,9 +39,9 @@ class MergeTable {
 };
 
 struct BpeOptions {
-  std::optional<std::string> unk_token;
-  std::string continuing_subword_prefix;
-  std::string end_of_word_suffix;
+  std::optional<std::string> unk_token = {};
+  std::string continuing_subword_prefix = {};
+  std::string end_of_word_suffix = {};
   bool fuse_unk = false;       ///< neighbouring unknown characters become one unk token
   bool byte_fallback = false;  ///< an unknown character becomes its bytes' tokens <0x00>..<0xFF>
   bool ignore_merges = false;  ///< a piece that is a token is that token, whatever the merges say

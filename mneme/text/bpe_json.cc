@@ -18,8 +18,10 @@ Vocabulary read_vocabulary(const Json& tokens, std::string_view name) {
   Vocabulary vocabulary;
   vocabulary.reserve(tokens.size(), 8 * tokens.size());
   for (const auto& [text, id] : tokens.items()) {
-    check(is_integer_up_to(id, kMaxTokenId), ErrorKind::kCorruptData,
-          "{}: the id of token \"{}\" must lie in 0..{}, it is {}", name, text, kMaxTokenId, id.dump());
+    if (!is_integer_up_to(id, kMaxTokenId)) {
+      throw Error(ErrorKind::kCorruptData, "{}: the id of token \"{}\" must lie in 0..{}, it is {}", name, text,
+                  kMaxTokenId, excerpt(id));
+    }
     vocabulary.add(text, id.get<std::int64_t>());
   }
   return vocabulary;
@@ -27,8 +29,10 @@ Vocabulary read_vocabulary(const Json& tokens, std::string_view name) {
 
 std::pair<std::string_view, std::string_view> read_merge(const Json& merge, std::string_view name) {
   if (merge.is_string()) return split_merge(merge.get_ref<const std::string&>(), name);
-  check(merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string(), ErrorKind::kCorruptData,
-        "{}: a merge must be \"a b\" or [\"a\", \"b\"], it is {}", name, merge.dump());
+  if (!merge.is_array() || merge.size() != 2 || !merge[0].is_string() || !merge[1].is_string()) {
+    throw Error(ErrorKind::kCorruptData, "{}: a merge must be \"a b\" or [\"a\", \"b\"], it is {}", name,
+                excerpt(merge));
+  }
   return {merge[0].get_ref<const std::string&>(), merge[1].get_ref<const std::string&>()};
 }
 

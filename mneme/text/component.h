@@ -18,6 +18,11 @@ inline bool is_integer_up_to(const Json& json, std::int64_t limit) {
   return json.is_number_integer() && json.get<std::int64_t>() >= 0 && json.get<std::int64_t>() <= limit;
 }
 
+/// The JSON as an error shows it: its beginning, and never a second error for bytes that are not UTF-8.
+inline std::string excerpt(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace).substr(0, 80);
+}
+
 /// Typed access to one component of a tokenizer.json ("normalizer", "decoder", ...), for the code that builds it.
 /// Every member throws Error(kCorruptData) naming the file, the component and the key.
 class Component {

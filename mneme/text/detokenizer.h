@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "mneme/text/decoder.h"
+#include "mneme/text/token_decoder.h"
 #include "mneme/text/tokenizer.h"
 
 namespace mneme {
@@ -24,7 +24,7 @@ class Detokenizer {
  private:
   Tokenizer tokenizer_;
   DecodeOptions options_;
-  Decoder::Stream stream_;
+  TokenDecoder::Stream stream_;
 };
 
 }  // namespace mneme

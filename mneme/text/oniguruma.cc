@@ -14,8 +14,10 @@ namespace {
 
 constexpr int kMaxDepth = 64;
 
-// Members of a PCRE2 class. Parity: Oniguruma's \w holds the Latin-1 fractions and superscripts, its \p{Word} does not.
+// Members of a PCRE2 class. Parity: Oniguruma's \w holds the superscripts and fractions of Latin-1, but not within a
+// class.
 constexpr const char* kWord = R"(\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\x{b2}\x{b3}\x{b9}\x{bc}-\x{be})";
+constexpr const char* kWordInClass = R"(\p{Alphabetic}\p{M}\p{Nd}\p{Pc})";
 constexpr const char* kHexDigit = "0-9a-fA-F";
 
 /// A set of characters: the members of a class, and expressions that each match exactly one character.
@@ -68,7 +70,6 @@ constexpr PropertyName kProperties[] = {
     {"space", kUnicodeSpace},
     {"whitespace", kUnicodeSpace},
     {"upper", R"(\p{Uppercase})"},
-    {"word", R"(\p{Alphabetic}\p{M}\p{Nd}\p{Pc})"},
     {"xdigit", kHexDigit},
     {"lc", R"(\p{L&})"},
     {"casedletter", R"(\p{L&})"},
@@ -145,7 +146,7 @@ class Translator {
 
   [[noreturn]] void refuse(std::string_view what) const {
     throw Error(ErrorKind::kUnsupported, "the regular expression \"{}\" uses {} at byte {}, which is not supported",
-                pattern_, what, at_);
+                regex_excerpt(pattern_), what, at_);
   }
 
   char32_t character() {
@@ -170,7 +171,7 @@ class Translator {
   }
 
   /// \p{..} after the p: a general category, a script (never its extensions, which PCRE2 prefers), a property.
-  CharacterSet property(bool negated) {
+  CharacterSet property(bool negated, bool in_class) {
     if (!take("{")) refuse("\\p without braces");
     const std::size_t end = pattern_.find('}', at_);
     if (end == pattern_.npos) refuse("\\p{ without its end");
@@ -179,13 +180,14 @@ class Translator {
       negated = !negated;
       name.remove_prefix(1);
     }
-    const CharacterSet set{property_members(name), {}};
+    const CharacterSet set{property_members(name, in_class), {}};
     at_ = end + 1;
     return negated ? set.complement() : set;
   }
 
-  std::string property_members(std::string_view name) const {
+  std::string property_members(std::string_view name, bool in_class) const {
     const std::string simple = simplified(name);
+    if (simple == "word") return in_class ? kWordInClass : kWord;
     for (const PropertyName& property : kProperties) {
       if (simple == property.name) return property.members;
     }
@@ -205,18 +207,19 @@ class Translator {
   }
 
   /// The escapes that stand for sets, in and out of classes; nothing if the letter is another one.
-  std::optional<CharacterSet> set_escape(char letter) {
+  std::optional<CharacterSet> set_escape(char letter, bool in_class) {
+    const char* word = in_class ? kWordInClass : kWord;
     switch (letter) {
       case 's': return CharacterSet{kUnicodeSpace, {}};
       case 'S': return CharacterSet{R"(\S\x{180e})", {}};  // PCRE2's \s has U+180E besides
-      case 'w': return CharacterSet{kWord, {}};
-      case 'W': return CharacterSet{kWord, {}}.complement();
+      case 'w': return CharacterSet{word, {}};
+      case 'W': return CharacterSet{word, {}}.complement();
       case 'h': return CharacterSet{kHexDigit, {}};
       case 'H': return CharacterSet{kHexDigit, {}}.complement();
       case 'd': return CharacterSet{R"(\p{Nd})", {}};
       case 'D': return CharacterSet{R"(\P{Nd})", {}};
-      case 'p': return property(false);
-      case 'P': return property(true);
+      case 'p': return property(false, in_class);
+      case 'P': return property(true, in_class);
       default: return std::nullopt;
     }
   }
@@ -261,7 +264,7 @@ class Translator {
     ++at_;
     const char32_t letter = character();
     if (letter < 0x80) {
-      if (const auto set = set_escape(static_cast<char>(letter))) return set->matcher();
+      if (const auto set = set_escape(static_cast<char>(letter), false)) return set->matcher();
       const std::string word = CharacterSet{kWord, {}}.matcher();
       switch (letter) {
         case 'b': return fmt::format("(?:(?<={0})(?!{0})|(?<!{0})(?={0}))", word);
@@ -320,7 +323,7 @@ class Translator {
     if (end == pattern_.npos) refuse("a POSIX bracket without its end");
     const std::string_view name = pattern_.substr(at_, end - at_);
     // Parity: [[:punct:]] has the symbols too, \p{Punct} has not.
-    const CharacterSet set{name == "punct" ? R"(\p{P}\p{S})" : property_members(name), {}};
+    const CharacterSet set{name == "punct" ? R"(\p{P}\p{S})" : property_members(name, true), {}};
     at_ = end + 2;
     return negated ? set.complement() : set;
   }
@@ -333,7 +336,7 @@ class Translator {
       const char32_t letter = character();
       if (letter == 'b') return 0x08;
       if (letter < 0x80) {
-        if (const auto escaped = set_escape(static_cast<char>(letter))) {
+        if (const auto escaped = set_escape(static_cast<char>(letter), true)) {
           set.add(*escaped);
           return std::nullopt;
         }

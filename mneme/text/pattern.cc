@@ -1,5 +1,7 @@
 #include "mneme/text/pattern.h"
 
+#include <algorithm>
+
 #include "mneme/base/error.h"
 
 namespace mneme {
@@ -17,6 +19,13 @@ void Pattern::find_all(std::string_view text, std::vector<ByteRange>& matches) c
   } else {
     std::get<Regex>(what_).find_all(text, matches);
   }
+}
+
+double Pattern::max_growth(std::string_view content) const {
+  const auto n_bytes = static_cast<double>(content.size());
+  const auto* literal = std::get_if<std::string>(&what_);
+  if (!literal) return 1 + n_bytes;  // an empty match before every byte
+  return literal->empty() ? 1 : std::max(1.0, n_bytes / static_cast<double>(literal->size()));
 }
 
 std::string Pattern::replace_all(std::string_view text, std::string_view content, std::size_t max_bytes) const {

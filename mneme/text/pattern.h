@@ -23,6 +23,9 @@ class Pattern {
   /// Appends the matches in valid UTF-8, from left to right, without overlap.
   void find_all(std::string_view text, std::vector<ByteRange>& matches) const;
 
+  /// How many times longer replace_all can make a text, at most.
+  double max_growth(std::string_view content) const;
+
   /// The text with every match replaced. Throws Error(kInvalidArgument) if that takes more than `max_bytes`.
   std::string replace_all(std::string_view text, std::string_view content, std::size_t max_bytes) const;
 

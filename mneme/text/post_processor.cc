@@ -9,7 +9,7 @@ namespace {
 
 std::int64_t token_id(const Json& json, std::string_view name) {
   check(is_integer_up_to(json, kMaxTokenId), ErrorKind::kCorruptData,
-        "{}: a post_processor's token id must lie in 0..{}, it is {}", name, kMaxTokenId, json.dump());
+        "{}: a post_processor's token id must lie in 0..{}, it is {}", name, kMaxTokenId, excerpt(json));
   return json.get<std::int64_t>();
 }
 

@@ -12,11 +12,15 @@ namespace {
 
 constexpr std::uint32_t kMatchLimit = 10'000'000;   // backtracking steps of one match
 constexpr std::uint32_t kHeapLimitKiB = 64 * 1024;  // interpreter only
+constexpr std::size_t kMaxPatternBytes = 128 * 1024;
 constexpr std::size_t kMaxJitStackBytes = 8 * 1024 * 1024;
 
 struct CompileContext {
   pcre2_compile_context* context = pcre2_compile_context_create(nullptr);
-  CompileContext() { pcre2_set_newline(context, PCRE2_NEWLINE_LF); }
+  CompileContext() {
+    pcre2_set_newline(context, PCRE2_NEWLINE_LF);
+    pcre2_set_max_pattern_length(context, kMaxPatternBytes);
+  }
   ~CompileContext() { pcre2_compile_context_free(context); }
 };
 
@@ -68,7 +72,7 @@ Regex::Regex(std::string pattern) : pattern_(std::move(pattern)) {
   PCRE2_SIZE offset = 0;
   pcre2_code* code = compile(pattern_, error, offset);
   check(code != nullptr, ErrorKind::kUnsupported, "the regular expression \"{}\" cannot be used: {} at byte {}",
-        pattern_, error_text(error), offset);
+        regex_excerpt(pattern_), error_text(error), offset);
   pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);  // without a JIT the interpreter does the same, slower
   code_ = std::shared_ptr<const void>(
       code, [](const void* p) { pcre2_code_free(static_cast<pcre2_code*>(const_cast<void*>(p))); });
@@ -85,10 +89,10 @@ void Regex::find_all(std::string_view text, std::vector<ByteRange>& matches) con
                                scratch.data, scratch.context);
     if (rc == PCRE2_ERROR_NOMATCH) return;
     check(rc >= 0, ErrorKind::kInvalidArgument, "the regular expression \"{}\" gave up at byte {} of a text of {}: {}",
-          pattern_, start, text.size(), error_text(rc));
+          regex_excerpt(pattern_), start, text.size(), error_text(rc));
     const auto [begin, end] = ByteRange{found[0], found[1]};
     check(begin >= (last_end == kNone ? 0 : last_end) && begin <= end, ErrorKind::kUnsupported,
-          "the regular expression \"{}\" matches backwards", pattern_);
+          "the regular expression \"{}\" matches backwards", regex_excerpt(pattern_));
     if (begin == end && end == last_end) {
       start += start < text.size() ? read_code_point(text, start).length : 1;
       continue;

@@ -39,6 +39,9 @@ class Regex {
   std::shared_ptr<const void> code_;
 };
 
+/// The beginning of a pattern, as errors show it.
+inline std::string_view regex_excerpt(std::string_view pattern) { return pattern.substr(0, 100); }
+
 /// Whether PCRE2 accepts the pattern.
 bool is_valid_regex(const std::string& pattern);
 

@@ -32,7 +32,8 @@ class Tokenizer {
   /// Error(kCorruptData) naming what is wrong in it, Error(kUnsupported) naming a component that is not supported.
   static Tokenizer from_pretrained(const std::string& path);
 
-  /// The same from parsed files; `config` is tokenizer_config.json or null, `name` is what errors call them.
+  /// The same from parsed files, whose strings must be UTF-8 as parse_json makes sure; `config` is
+  /// tokenizer_config.json or null, `name` is what errors call them.
   static Tokenizer from_json(const Json& tokenizer, const Json& config = {}, std::string_view name = "tokenizer.json");
 
   /// The same from a GGUF file's metadata. `file` need not outlive the call.

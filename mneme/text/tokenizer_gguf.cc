@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 #include <vector>
 
 #include "mneme/base/error.h"
@@ -104,7 +105,8 @@ class Metadata {
     std::vector<Number> values;
     values.reserve(n);
     for (const Json& value : list) {
-      check(value.is_number(), ErrorKind::kCorruptData, "{}: entry {} of \"{}\" is not a number", name_, values.size(),
+      const bool fits = std::is_integral_v<Number> ? value.is_number_integer() : value.is_number();
+      check(fits, ErrorKind::kCorruptData, "{}: entry {} of \"{}\" is not a number of its kind", name_, values.size(),
             key);
       values.push_back(value.get<Number>());
     }
@@ -138,13 +140,16 @@ MergeTable read_merges(const Metadata& metadata, const Vocabulary& vocabulary) {
 }
 
 /// Byte-level BPE.
-TokenizerParts read_gpt2(const Metadata& metadata, std::vector<std::string> tokens) {
-  // A token with characters that are not byte characters is meant literally, and the text reaches it spelled in bytes.
+TokenizerParts read_gpt2(const Metadata& metadata, const std::vector<std::string>& tokens) {
   const ByteAlphabet& alphabet = ByteAlphabet::instance();
-  for (std::string& token : tokens) {
-    if (!alphabet.covers(token)) token = alphabet.spell(token);
+  Vocabulary vocabulary;
+  vocabulary.reserve(tokens.size(), 8 * tokens.size());
+  for (const std::string& token : tokens) {
+    // A token with characters that are not byte characters is meant literally, and the text reaches it spelled in
+    // bytes.
+    const bool spelled = alphabet.covers(token);
+    vocabulary.add(spelled ? token : alphabet.spell(token), vocabulary.id_limit());
   }
-  Vocabulary vocabulary = make_vocabulary(tokens);
   MergeTable merges = read_merges(metadata, vocabulary);
 
   const std::string pre = metadata.string("tokenizer.ggml.pre", "default");
@@ -164,7 +169,7 @@ TokenizerParts read_gpt2(const Metadata& metadata, std::vector<std::string> toke
           .pre_tokenizer = make_pre_tokenizer(pre_tokenizer, metadata.name()),
           .added_tokens = {},
           .post_processor = {},
-          .decoder = Decoder(Json::object({{"type", "ByteLevel"}}), metadata.name()),
+          .decoder = TokenDecoder(Json::object({{"type", "ByteLevel"}}), metadata.name()),
           .special_tokens = {},
           .chat_templates = {}};
 }
@@ -248,7 +253,7 @@ TokenizerParts read_llama(const Metadata& metadata, std::vector<std::string> tok
           .pre_tokenizer = make_pre_tokenizer(parse_json(pre_tokenizer_of(style, add_space_prefix), name), name),
           .added_tokens = {},
           .post_processor = {},
-          .decoder = Decoder(sentencepiece_decoder(style != SpaceStyle::kGemma && add_space_prefix), name),
+          .decoder = TokenDecoder(sentencepiece_decoder(style != SpaceStyle::kGemma && add_space_prefix), name),
           .special_tokens = {},
           .chat_templates = {}};
 }
@@ -277,7 +282,7 @@ void set_special_tokens(const Metadata& metadata, const std::vector<std::string>
     const Json* value = metadata.find(key);
     if (!value) continue;
     check(is_integer_up_to(*value, static_cast<std::int64_t>(tokens.size()) - 1), ErrorKind::kCorruptData,
-          "{}: \"{}\" is {}, which is not one of the {} tokens", metadata.name(), key, value->dump(), tokens.size());
+          "{}: \"{}\" is {}, which is not one of the {} tokens", metadata.name(), key, excerpt(*value), tokens.size());
     const auto id = value->get<TokenId>();
     const std::string& text = tokens[static_cast<std::size_t>(id)];
     if (!parts.added_tokens.at(id)) {

@@ -105,7 +105,7 @@ TokenizerParts read_tokenizer_json(const Json& tokenizer, const Json& config, st
                        .pre_tokenizer = make_pre_tokenizer(part(tokenizer, "pre_tokenizer"), name),
                        .added_tokens = {},
                        .post_processor = PostProcessor::from_json(part(tokenizer, "post_processor"), name),
-                       .decoder = Decoder(part(tokenizer, "decoder"), name),
+                       .decoder = TokenDecoder(part(tokenizer, "decoder"), name),
                        .special_tokens = {},
                        .chat_templates = {}};
   const Json& added = part(tokenizer, "added_tokens");

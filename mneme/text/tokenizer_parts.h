@@ -7,10 +7,10 @@
 #include "mneme/base/gguf_file.h"
 #include "mneme/base/json.h"
 #include "mneme/text/added_tokens.h"
-#include "mneme/text/decoder.h"
 #include "mneme/text/normalizer.h"
 #include "mneme/text/post_processor.h"
 #include "mneme/text/pre_tokenizer.h"
+#include "mneme/text/token_decoder.h"
 #include "mneme/text/token_model.h"
 
 namespace mneme {
@@ -28,7 +28,7 @@ struct TokenizerParts {
   std::unique_ptr<PreTokenizer> pre_tokenizer;  ///< may be null
   AddedTokens added_tokens;
   PostProcessor post_processor;
-  Decoder decoder;
+  TokenDecoder decoder;
   std::map<std::string, SpecialToken, std::less<>> special_tokens;  ///< by role
   std::map<std::string, std::string, std::less<>> chat_templates;   ///< by name; "default" is the one without a name
 

@@ -3,13 +3,16 @@
 #include <algorithm>
 #include <bit>
 #include <functional>
+#include <utility>
 
 #include "mneme/base/error.h"
 
 namespace mneme {
 namespace {
 
-std::size_t hash_of(std::string_view text) noexcept { return std::hash<std::string_view>{}(text); }
+std::uint32_t hash_of(std::string_view text) noexcept {
+  return static_cast<std::uint32_t>(std::hash<std::string_view>{}(text));
+}
 
 }  // namespace
 
@@ -36,33 +39,35 @@ void Vocabulary::add(std::string_view text, std::int64_t id) {
   texts_ += text;
 
   if (2 * (n_texts_ + 1) > table_.size()) grow_table(std::max<std::size_t>(16, 2 * table_.size()));
-  for (std::size_t slot = hash_of(text);; ++slot) {
-    TokenId& there = table_[slot & (table_.size() - 1)];
-    if (there == kNoToken) {
+  const std::uint32_t hash = hash_of(text);
+  for (std::size_t i = hash;; ++i) {
+    Slot& slot = table_[i & (table_.size() - 1)];
+    if (slot.id == kNoToken) {
       ++n_texts_;
-    } else if (this->text(there) != text) {
+    } else if (slot.hash != hash || this->text(slot.id) != text) {
       continue;
     }
-    there = static_cast<TokenId>(id);
+    slot = {hash, static_cast<TokenId>(id)};
     return;
   }
 }
 
 TokenId Vocabulary::find(std::string_view text) const noexcept {
   if (table_.empty()) return kNoToken;
-  for (std::size_t slot = hash_of(text);; ++slot) {
-    const TokenId there = table_[slot & (table_.size() - 1)];
-    if (there == kNoToken || this->text(there) == text) return there;
+  const std::uint32_t hash = hash_of(text);
+  for (std::size_t i = hash;; ++i) {
+    const Slot& slot = table_[i & (table_.size() - 1)];
+    if (slot.id == kNoToken || (slot.hash == hash && this->text(slot.id) == text)) return slot.id;
   }
 }
 
 void Vocabulary::grow_table(std::size_t n_slots) {
-  const std::vector<TokenId> old = std::exchange(table_, std::vector<TokenId>(n_slots, kNoToken));
-  for (const TokenId id : old) {
-    if (id == kNoToken) continue;
-    std::size_t slot = hash_of(text(id)) & (n_slots - 1);
-    while (table_[slot] != kNoToken) slot = (slot + 1) & (n_slots - 1);
-    table_[slot] = id;
+  const std::vector<Slot> old = std::exchange(table_, std::vector<Slot>(n_slots));
+  for (const Slot& slot : old) {
+    if (slot.id == kNoToken) continue;
+    std::size_t i = slot.hash & (n_slots - 1);
+    while (table_[i].id != kNoToken) i = (i + 1) & (n_slots - 1);
+    table_[i] = slot;
   }
 }
 

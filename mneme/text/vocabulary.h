@@ -46,11 +46,16 @@ class Vocabulary {
     std::uint32_t present : 1 = 0;
   };
 
+  struct Slot {
+    std::uint32_t hash = 0;  ///< its lower bits, so that most strangers are passed over unread
+    TokenId id = kNoToken;
+  };
+
   void grow_table(std::size_t n_slots);
 
   std::string texts_;
   std::vector<Entry> entries_;  ///< by id
-  std::vector<TokenId> table_;  ///< open addressing, linear probing, at most half full; a power of two
+  std::vector<Slot> table_;     ///< open addressing, linear probing, at most half full; a power of two
   std::size_t n_texts_ = 0;
 };
 

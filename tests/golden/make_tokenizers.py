@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 """Train small tokenizers of every family and write what Hugging Face's libraries answer for tricky texts.
 
+Training breaks ties by chance, so each run makes other vocabularies; the answers belong to the files beside them.
+
     pip install tokenizers==0.23.3 transformers==5.23.0 gguf==0.19.0 torch
     python make_tokenizers.py tokenizers/
 
 texts.json            the texts, one list for all tokenizers
+regexes.json          patterns in Oniguruma's syntax, and the pieces that Split makes of texts with them
 NAME.json             {"tokenizer", "config", "ids", "special_ids", "decoded", "skipped", "lists", "list_texts"}
   ids, special_ids    of each text, without and with special tokens added
   decoded, skipped    decode(special_ids) of each text, with special tokens kept and skipped
@@ -173,6 +176,23 @@ def bare():
     """No normalizer, no pre-tokenizer but WhitespaceSplit, no decoder, no post-processor; NFKD."""
     t = Tokenizer(models.BPE()); t.normalizer = N.NFKD(); t.pre_tokenizer = P.WhitespaceSplit(); train(t, 600); return t, {}
 
+PATTERNS = [LLAMA3, QWEN2, KIMI, r"^a", r"a$", r"b.", r"(?m)b.", r"\h+", r"\H+", r"\w+", r"\W+", r"[\W]+", r"[^\W\d]+", r"\s+", r"\S+", r"[^\S\n]+", r"[\S]+", r"\d+", r"\D+", r"(?i:'s)", r"[a[bc]]+",
+            r"[a-z&&[^aeiou]]+", r"[^a-z&&[^aeiou]]+", r"[\p{L}&&\p{ASCII}&&[^x]]+", r"\p{Letter}+", r"\p{Han}+", r"\p{Greek}+", r"\p{Hiragana}+", r"a{,2}", r"a{2}", r"a{1,2}?", r"{a", r"a{x}", r"\u3042+", r"\x{3042}|\x41",
+            r"\p{^L}+", r"\P{L}+", r"[\P{L}]+", r"[\p{^Lu}a]+", r"[]a]+", r"\p{Punct}+", r"[[:punct:]]+", r"[[:alpha:]]+", r"[[:^alpha:]]+", r"[[:alnum:]]+", r"[[:space:]]+", r"[[:upper:]]+", r"[[:lower:]]+", r"[[:digit:]]+",
+            r"[[:xdigit:]]+", r"[[:cntrl:]]+", r"[[:word:]]+", r"[[:blank:]]+", r"\p{Alnum}+", r"\p{Space}+", r"\p{Word}+", r"\p{White_Space}+", r"\p{Emoji}+", r"\p{Sc}+", r"\p{Lu}\p{Ll}", r"", r"x*", r"\s*", r"(?=b)", r"(?<=a)b", r"(?<!a)b",
+            r"\bfoo\b", r"\Bo\B", r"(?<n>a)\k<n>", r"(a)(b)?\1", r"a++b", r"(?>a+)b", r"[\t\n\v\f\r\e\a]+", r"\v", r"[\b]", r"\012", r"[+--]+", r"[a\-z]+", r"[a-]+", r"[\]\[]+", r"\/", r"\é", r"(?#comment)a", r"(?i)STRASE|É", r"(?i-m:É)",
+            r"\R", r"\Aa|b\z", r"[一-龥぀-ゟ゠-ヿ]+", r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"]
+
+REGEX_TEXTS = ["b\nac\na", "ab\nb\r\nb", "xabz f09 hello World", "a\u0301b\u203fc\u200dd²Ⅷ٣ⒶÄß", "a\u180eb\u0085c\x1cd\x0be\u2028f \u00a0\t", "a1²٣Ⅷ½ 'S'ſ's", "漢字かなカナ々〆αβγ", "aaaaaaa{a{x}]a-+,z/", "ああA\x01\x07\x1b\n",
+               "foo\u0301 foo foo_ food aab abab", "a$+,!?—“”€£©™→≠_", "STRASSE straße É é", "😀👩‍👩‍👧❤️ 1️⃣", "xxbxx  b  ", "a\\b|c~d^e`f[g]h{i}j", "Ｆｕｌｌ　ﬁ ǅ ª º µ", "\x08\x0b\x0c", "日本語 text 中文，标点。"]
+
+def regexes():
+    out = {"texts": REGEX_TEXTS, "patterns": []}
+    for p in PATTERNS:
+        split = P.Split(Regex(p), "isolated")
+        out["patterns"].append({"pattern": p, "pieces": [[piece for piece, _ in split.pre_tokenize_str(t)] for t in REGEX_TEXTS]})
+    return out
+
 def fast(tokenizer, config):
     """What transformers makes of the two files."""
     import tempfile
@@ -237,7 +257,7 @@ def fast_from_gguf(path):
     return PreTrainedTokenizerFast(tokenizer_object=convert_gguf_tokenizer(architecture, tokenizer)[0], **config)
 
 def main():
-    folder = sys.argv[1]; os.makedirs(folder, exist_ok=True); all_texts = texts(); dump(f"{folder}/texts.json", all_texts)
+    folder = sys.argv[1]; os.makedirs(folder, exist_ok=True); all_texts = texts(); dump(f"{folder}/texts.json", all_texts); dump(f"{folder}/regexes.json", regexes())
     for make in [gpt2, llama3, qwen2, smollm2, roberta, kimi, splits, llama2, mistral, gemma, phi3, metaspace, bert, words, bare]:
         tokenizer, config = make()
         dump(f"{folder}/{make.__name__}.json", {"tokenizer": json.loads(tokenizer.to_str()), "config": config, **answers(fast(tokenizer, config), all_texts, make.__name__)})

@@ -1,19 +1,22 @@
 #include "mneme/text/tokenizer.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <filesystem>
 #include <random>
 #include <thread>
 
-#include "mneme/base/error.h"
 #include "mneme/text/detokenizer.h"
 #include "tests/support/default_model.h"
-#include "tests/text/expect_error.h"
+#include "tests/support/files.h"
+#include "tests/support/thrown.h"
 
 namespace mneme {
 namespace {
 
+using ::testing::HasSubstr;
 using Ids = std::vector<std::int64_t>;
 
 const std::string kFolder = std::string(MNEME_TEST_DATA) + "/tokenizers/";
@@ -158,49 +161,44 @@ TEST(TokenizerTest, ReadsRolesAndTemplatesOfTheConfig) {
   EXPECT_EQ(tokenizer.chat_template("none"), nullptr);
 }
 
-class FolderTest : public ::testing::Test {
- protected:
-  void SetUp() override { std::filesystem::create_directories(folder_ + "/additional_chat_templates"); }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-  void write(const std::string& name, const std::string& text) {
-    std::FILE* file = std::fopen((folder_ + "/" + name).c_str(), "wb");
-    ASSERT_NE(file, nullptr);
-    std::fwrite(text.data(), 1, text.size(), file);
-    std::fclose(file);
-  }
-
-  std::string folder_ = ::testing::TempDir() + "mneme_tokenizer_folder";
-};
-
-TEST_F(FolderTest, ReadsAllFiles) {
-  write("tokenizer.json", small_tokenizer().dump());
-  write("tokenizer_config.json", R"({"bos_token": "a", "chat_template": "old"})");
-  write("special_tokens_map.json", R"({"bos_token": "<s>", "eos_token": "b"})");
-  write("chat_template.jinja", "new");
-  write("additional_chat_templates/rag.jinja", "other");
-  const Tokenizer tokenizer = Tokenizer::from_pretrained(folder_);
+TEST(TokenizerTest, ReadsAllFilesOfAFolder) {
+  const testing::TempFolder folder;
+  std::filesystem::create_directory(folder.path() + "/additional_chat_templates");
+  folder.write("tokenizer.json", small_tokenizer().dump());
+  folder.write("tokenizer_config.json", R"({"bos_token": "a", "chat_template": "old"})");
+  folder.write("special_tokens_map.json", R"({"bos_token": "<s>", "eos_token": "b"})");
+  folder.write("chat_template.jinja", "new");
+  folder.write("additional_chat_templates/rag.jinja", "other");
+  const Tokenizer tokenizer = Tokenizer::from_pretrained(folder.path());
   EXPECT_EQ(tokenizer.bos()->text, "<s>");
   EXPECT_EQ(tokenizer.eos()->text, "b");
   EXPECT_EQ(*tokenizer.chat_template(), "new");
   EXPECT_EQ(*tokenizer.chat_template("rag"), "other");
 }
 
-TEST_F(FolderTest, SaysWhichFileIsMissingOrBroken) {
-  expect_error(ErrorKind::kIo, "no such file", [&] { Tokenizer::from_pretrained(folder_ + "/none"); });
-  expect_error(ErrorKind::kIo, "no tokenizer.json", [&] { Tokenizer::from_pretrained(folder_); });
-  write("tokenizer.json", "{\"model\": ");
-  expect_error(ErrorKind::kCorruptData, "not valid JSON", [&] { Tokenizer::from_pretrained(folder_); });
-  write("tokenizer.json", small_tokenizer().dump());
-  write("tokenizer_config.json", "[]");
-  expect_error(ErrorKind::kCorruptData, "tokenizer_config.json", [&] { Tokenizer::from_pretrained(folder_); });
+TEST(TokenizerTest, SaysWhichFileIsMissingOrBroken) {
+  const testing::TempFolder folder;
+  const auto error = [&](ErrorKind kind) {
+    return testing::thrown(kind, [&] { Tokenizer::from_pretrained(folder.path()); });
+  };
+  EXPECT_THAT(testing::thrown(ErrorKind::kIo, [&] { Tokenizer::from_pretrained(folder.path() + "/none"); }),
+              HasSubstr("/none: there is no such file"));
+  EXPECT_THAT(error(ErrorKind::kIo), HasSubstr("no tokenizer.json"));
+  folder.write("tokenizer.json", "{\"model\": ");
+  EXPECT_THAT(error(ErrorKind::kCorruptData), HasSubstr("not valid JSON"));
+  folder.write("tokenizer.json", small_tokenizer().dump());
+  folder.write("tokenizer_config.json", "[]");
+  EXPECT_THAT(error(ErrorKind::kCorruptData), HasSubstr("tokenizer_config.json: must be an object"));
 }
 
 TEST(TokenizerTest, RefusesIdsOutsideTheVocabulary) {
   const Tokenizer tokenizer = Tokenizer::from_json(small_tokenizer());
   for (const std::int64_t id : {std::int64_t{4}, std::int64_t{-1}, INT64_MAX, INT64_MIN}) {
-    expect_error(ErrorKind::kOutOfRange, fmt::format("token id {} is outside the vocabulary of 4 tokens", id), [&] {
-      tokenizer.decode(Ids{0, id});
-    });
+    EXPECT_EQ(testing::thrown(ErrorKind::kOutOfRange,
+                              [&] {
+                                tokenizer.decode(Ids{0, id});
+                              }),
+              fmt::format("token id {} is outside the vocabulary of 4 tokens", id));
   }
 }
 

@@ -1,0 +1,41 @@
+#include "mneme/text/unicode.h"
+
+#include <gtest/gtest.h>
+
+namespace mneme {
+namespace {
+
+TEST(UnicodeTest, ClassifiesAsRustDoes) {
+  int n_spaces = 0;
+  for (char32_t c = 0; c < 0x110000; ++c) n_spaces += is_whitespace(c);
+  EXPECT_EQ(n_spaces, 25);
+  EXPECT_TRUE(is_whitespace(0x2029));
+  EXPECT_FALSE(is_whitespace(0x180e));
+  EXPECT_FALSE(is_whitespace(0x1c));
+  for (const char32_t c : {U'1', U'²', U'٣', U'Ⅷ', U'½'}) EXPECT_TRUE(is_numeric(c));
+  EXPECT_FALSE(is_numeric(U'a'));
+  for (const char32_t c : U"!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~،。") EXPECT_TRUE(c == 0 || is_punctuation(c));
+  for (const char32_t c : {U'a', U'0', U' ', U'€', U'\x7f'}) EXPECT_FALSE(is_punctuation(c));
+  EXPECT_TRUE(is_mark(0x903));
+  EXPECT_FALSE(is_nonspacing_mark(0x903));
+  EXPECT_TRUE(is_nonspacing_mark(0x301));
+  EXPECT_TRUE(is_invisible_other(0x200d));
+  EXPECT_TRUE(is_invisible_other(0xe000));
+  EXPECT_FALSE(is_invisible_other(0x378));  // unassigned
+  EXPECT_TRUE(is_chinese_character(U'漢'));
+  EXPECT_FALSE(is_chinese_character(U'か'));
+}
+
+TEST(UnicodeTest, LowercasesWithoutContext) { EXPECT_EQ(to_lowercase("ABC ÄÖ ΑΣ İ ẞ"), "abc äö ασ i\u0307 ß"); }
+
+TEST(UnicodeTest, Normalizes) {
+  EXPECT_EQ(normalize("e\u0301 \u1100\u1161", NormalizationForm::kNfc), "é 가");
+  EXPECT_EQ(normalize("é", NormalizationForm::kNfd), "e\u0301");
+  EXPECT_EQ(normalize("ﬁ①", NormalizationForm::kNfkc), "fi1");
+  EXPECT_EQ(normalize("Å²", NormalizationForm::kNfkd), "A\u030a2");
+  EXPECT_EQ(normalize(std::string("a\0é", 4), NormalizationForm::kNfd), std::string("a\0e\u0301", 5));
+  EXPECT_EQ(normalize("", NormalizationForm::kNfc), "");
+}
+
+}  // namespace
+}  // namespace mneme
