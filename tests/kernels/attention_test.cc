@@ -6,7 +6,8 @@
 #include <memory>
 #include <ostream>
 
-#include "mneme/kernels/kernels.h"
+#include "mneme/base/flush_denormals.h"
+#include "tests/kernels/tables_under_test.h"
 #include "tests/support/floats.h"
 
 namespace mneme::kernels {
@@ -101,7 +102,7 @@ class Blocks {
   explicit Blocks(const Inputs& in)
       : layout_{.format = in.c.format, .n_heads = 2, .key_dim = in.c.key_dim, .value_dim = in.c.value_dim} {
     const Case& c = in.c;
-    const FormatKernels& kernels = available().front()->of(c.format);
+    const FormatKernels& kernels = tables_under_test().front()->of(c.format);
     const Vector bad_keys(kBlockTokens * c.key_dim, kNan), stale_values(kBlockTokens * c.value_dim, 1e4f);
     for (std::int64_t first = 0; first < c.n_tokens(); first += kBlockTokens) {
       const std::int64_t n = std::min(kBlockTokens, c.n_tokens() - first);
@@ -134,6 +135,7 @@ struct Cut {
 };
 
 Vector attend(const Table& table, const Inputs& in, const Cut& cut = {}) {
+  const FlushDenormals mode;
   const Case& c = in.c;
   const Blocks blocks(in);
   const FormatKernels& kernels = table.of(c.format);
@@ -206,9 +208,9 @@ double tolerance(DType format) { return format == DType::kBFloat16 ? 6e-3 : 1e-5
 void check(const Case& c) {
   SCOPED_TRACE(::testing::PrintToString(c));
   const Inputs in(c);
-  const Vector exact = reference(in), expected = attend(*available().front(), in);
+  const Vector exact = reference(in), expected = attend(*tables_under_test().front(), in);
   for (std::size_t i = 0; i < exact.size(); ++i) ASSERT_NEAR(expected[i], exact[i], tolerance(c.format)) << i;
-  for (const Table* table : available()) {
+  for (const Table* table : tables_under_test()) {
     SCOPED_TRACE(table->name);
     ASSERT_EQ(bits(attend(*table, in)), bits(expected));
     ASSERT_EQ(bits(attend(*table, in, {.last_span_first = true})), bits(expected));
@@ -306,7 +308,7 @@ TEST(Attention, WindowOfFourAtTenIsSevenToTen) {
   for (std::int64_t j = 0; j <= 10; ++j) {
     for (std::int64_t n = 0; n < 16; ++n) in.values[j * 16 + n] = j == n ? 1.0f : 0.0f;
   }
-  for (const Table* table : available()) {
+  for (const Table* table : tables_under_test()) {
     const Vector out = attend(*table, in);
     for (std::int64_t j = 0; j < 16; ++j) EXPECT_EQ(out[j] != 0.0f, j >= 7 && j <= 10) << table->name << ' ' << j;
   }
@@ -322,7 +324,7 @@ TEST(Attention, IsCausalAcrossBlockBorders) {
       std::copy_n(one.q.begin(), 2 * c.key_dim, other.q.begin());
       std::copy_n(one.keys.begin(), (history + 1) * c.key_dim, other.keys.begin());
       std::copy_n(one.values.begin(), (history + 1) * c.value_dim, other.values.begin());
-      for (const Table* table : available()) {
+      for (const Table* table : tables_under_test()) {
         Vector a = attend(*table, one), b = attend(*table, other);
         a.resize(2 * c.value_dim), b.resize(2 * c.value_dim);
         EXPECT_EQ(bits(a), bits(b)) << table->name << ' ' << name_of(format) << ' ' << history;
@@ -336,14 +338,14 @@ TEST(Attention, LargeScores) {
   Inputs in({.group = 2, .first_query = 100, .n_queries = 2});
   for (float& x : in.q) x *= 1000.0f;
   const Vector exact = reference(in);
-  for (const Table* table : available()) {
+  for (const Table* table : tables_under_test()) {
     const Vector out = attend(*table, in);
     for (std::size_t i = 0; i < out.size(); ++i) EXPECT_NEAR(out[i], exact[i], 2e-3) << table->name;
   }
 }
 
 TEST(AttentionStates, ASpanThatNobodySeesIsEmpty) {
-  for (const Table* table : available()) {
+  for (const Table* table : tables_under_test()) {
     const std::byte* nothing[2] = {};
     const Vector q(16);
     const AttendArgs args{.q = q.data(),
@@ -380,7 +382,7 @@ TEST(AttentionStates, MergingWithAnEmptySpanChangesNothing) {
   Vector full = random_floats(n, 1), empty(n, 0.0f);
   full[1] = 3.0f;
   empty[0] = -kInfinity;
-  for (const Table* table : available()) {
+  for (const Table* table : tables_under_test()) {
     Vector total = full;
     table->merge_states(total.data(), empty.data(), 1, 20);
     EXPECT_EQ(bits(total), bits(full)) << table->name;
@@ -398,7 +400,7 @@ TEST(AttentionStates, FinishWritesTheChannelsThereAre) {
   state[0] = 1.0f;
   state[1] = 2.0f;
   for (int i = 0; i < 20; ++i) state[16 + i] = static_cast<float>(i);
-  for (const Table* table : available()) {
+  for (const Table* table : tables_under_test()) {
     float* row = y.data();
     table->finish_states(state.data(), 1, 0, 1, 20, nullptr, &row);
     for (int i = 0; i < 24; ++i) EXPECT_EQ(y[i], i < 20 ? static_cast<float>(i) / 2 : 7.0f) << table->name;

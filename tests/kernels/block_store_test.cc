@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "mneme/kernels/kernels.h"
+#include "tests/kernels/tables_under_test.h"
 #include "tests/support/floats.h"
 
 namespace mneme::kernels {
@@ -54,7 +54,7 @@ class BlockStore : public ::testing::TestWithParam<std::tuple<DType, Sizes>> {
 };
 
 TEST_P(BlockStore, LaysElementsOutAsTheContractSays) {
-  for (const Table* table : available()) {
+  for (const Table* table : tables_under_test()) {
     Bytes tile = empty_tile();
     store(*table, tile, 0, kBlockTokens);
     for (std::int64_t slot = 0; slot < kBlockTokens; ++slot) {
@@ -76,8 +76,8 @@ TEST_P(BlockStore, LaysElementsOutAsTheContractSays) {
 
 TEST_P(BlockStore, TokensOneByOneOrInAnyRunGiveTheSameBytes) {
   Bytes expected = empty_tile();
-  store(*available().front(), expected, 0, kBlockTokens);
-  for (const Table* table : available()) {
+  store(*tables_under_test().front(), expected, 0, kBlockTokens);
+  for (const Table* table : tables_under_test()) {
     for (std::int64_t step : {1, 2, 3, 16, 17, 63}) {
       Bytes tile = empty_tile();
       for (std::int64_t slot = 0; slot < kBlockTokens; slot += step) {
@@ -89,7 +89,7 @@ TEST_P(BlockStore, TokensOneByOneOrInAnyRunGiveTheSameBytes) {
 }
 
 TEST_P(BlockStore, WritesItsOwnSlotsOnly) {
-  for (const Table* table : available()) {
+  for (const Table* table : tables_under_test()) {
     Bytes whole = empty_tile();
     store(*table, whole, 0, kBlockTokens);
     for (std::int64_t first : {0, 1, 15, 30, 47, 63}) {
@@ -115,7 +115,7 @@ TEST_P(BlockStore, WritesItsOwnSlotsOnly) {
 }
 
 TEST_P(BlockStore, LoadsWhatItStored) {
-  for (const Table* table : available()) {
+  for (const Table* table : tables_under_test()) {
     Bytes tile = empty_tile();
     store(*table, tile, 0, kBlockTokens);
     for (std::int64_t first : {0, 1, 31, 63}) {

@@ -4,7 +4,7 @@
 
 #include <functional>
 
-#include "mneme/kernels/kernels.h"
+#include "tests/kernels/tables_under_test.h"
 #include "tests/support/floats.h"
 
 namespace mneme::kernels {
@@ -48,7 +48,7 @@ const Kernel kKernels[] = {
 TEST(Elementwise, AllLengthsAllPlaces) {
   const Vector x = random_floats(52, 1, 3.0f), z = random_floats(52, 2);
   for (const Kernel& kernel : kKernels) {
-    for (const Table* table : available()) {
+    for (const Table* table : tables_under_test()) {
       for (std::int64_t n = 0; n <= 49; ++n) {
         const std::int64_t start = n % 3;
         Vector y(52, 7.0f);
@@ -56,7 +56,7 @@ TEST(Elementwise, AllLengthsAllPlaces) {
         for (std::int64_t i = 0; i < n; ++i) {
           const float a = x[start + i], b = z[start + i];
           float alone;
-          kernel.run(*available().front(), &a, &b, 1, &alone);
+          kernel.run(*tables_under_test().front(), &a, &b, 1, &alone);
           ASSERT_EQ(bits({y[i]}), bits({alone})) << kernel.name << ' ' << table->name << " n " << n << " i " << i;
           const double exact = kernel.exact(a, b);
           ASSERT_NEAR(y[i], exact, 4e-7 * std::max(1.0, std::abs(exact))) << kernel.name << " of " << a << ", " << b;
@@ -69,7 +69,7 @@ TEST(Elementwise, AllLengthsAllPlaces) {
 
 TEST(Elementwise, ActivationsOfLargeArguments) {
   const Vector gate = {-1e30f, -200.0f, -90.0f, 90.0f, 200.0f, 1e10f}, up(6, 1.0f);
-  for (const Table* table : available()) {
+  for (const Table* table : tables_under_test()) {
     for (const auto kernel : {table->silu_multiply, table->gelu_tanh_multiply, table->gelu_erf_multiply}) {
       Vector y(6);
       kernel(gate.data(), up.data(), 6, y.data());
@@ -93,9 +93,9 @@ TEST(RmsNorm, EveryLengthOnEveryInstructionSet) {
     const Vector x = random_floats(n, 3, 2.0f), weight = random_floats(n, 4);
     const Vector exact = rms_norm_exact(x, weight, 1e-5);
     Vector expected(n);
-    available().front()->rms_norm(x.data(), weight.data(), 1e-5f, n, expected.data());
+    tables_under_test().front()->rms_norm(x.data(), weight.data(), 1e-5f, n, expected.data());
     for (std::int64_t i = 0; i < n; ++i) ASSERT_NEAR(expected[i], exact[i], 1e-6 * std::abs(exact[i])) << n << ' ' << i;
-    for (const Table* table : available()) {
+    for (const Table* table : tables_under_test()) {
       Vector y = x;
       y.push_back(7.0f);
       table->rms_norm(y.data(), weight.data(), 1e-5f, n, y.data());  // in place
@@ -118,17 +118,17 @@ TEST(Rotate, PairsHalvesOnEveryInstructionSet) {
     Vector cosines, sines;
     for (float angle : angles) cosines.push_back(std::cos(angle)), sines.push_back(std::sin(angle));
     Vector expected = x;
-    available().front()->rotate(expected.data(), cosines.data(), sines.data(), n);
+    tables_under_test().front()->rotate(expected.data(), cosines.data(), sines.data(), n);
     for (std::int64_t i = 0; i < n / 2; ++i) {
       const double c = cosines[i], s = sines[i], x1 = x[i], x2 = x[n / 2 + i];
       ASSERT_NEAR(expected[i], x1 * c - x2 * s, 5e-7);
       ASSERT_NEAR(expected[n / 2 + i], x2 * c + x1 * s, 5e-7);
       // Each pair for itself: its place does not matter.
       Vector pair = {x[i], x[n / 2 + i]};
-      available().front()->rotate(pair.data(), &cosines[i], &sines[i], 2);
+      tables_under_test().front()->rotate(pair.data(), &cosines[i], &sines[i], 2);
       ASSERT_EQ(bits(pair), bits({expected[i], expected[n / 2 + i]}));
     }
-    for (const Table* table : available()) {
+    for (const Table* table : tables_under_test()) {
       Vector y = x;
       y.push_back(7.0f);
       table->rotate(y.data(), cosines.data(), sines.data(), n);

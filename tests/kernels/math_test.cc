@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "mneme/kernels/kernels.h"
+#include "tests/kernels/tables_under_test.h"
 #include "tests/support/floats.h"
 
 namespace mneme::kernels {
@@ -46,7 +46,7 @@ std::vector<float> samples() {
 TEST(Math, ErrorsAreAsStated) {
   const std::vector<float> x = samples();
   for (const Function& function : kFunctions) {
-    const std::vector<float> y = apply(*available().front(), function, x);
+    const std::vector<float> y = apply(*tables_under_test().front(), function, x);
     double worst = 0;
     float at = 0;
     for (std::size_t i = 0; i < x.size(); ++i) {
@@ -63,13 +63,13 @@ TEST(Math, EveryInstructionSetGivesTheSameBits) {
   std::vector<float> x = samples();
   x.insert(x.end(), {kInfinity, -kInfinity, 88.72283f, 88.72284f, -87.33654f, -87.33655f, -104.0f, 0.625f, 0.9f});
   for (const Function& function : kFunctions) {
-    const std::vector<std::uint32_t> expected = bits(apply(*available().front(), function, x));
-    for (const Table* table : available()) EXPECT_EQ(bits(apply(*table, function, x)), expected) << table->name;
+    const std::vector<std::uint32_t> expected = bits(apply(*tables_under_test().front(), function, x));
+    for (const Table* table : tables_under_test()) EXPECT_EQ(bits(apply(*table, function, x)), expected) << table->name;
   }
 }
 
 TEST(Math, SpecialValues) {
-  for (const Table* table : available()) {
+  for (const Table* table : tables_under_test()) {
     const auto at = [&](int function, float x) { return apply(*table, kFunctions[function], {x}).front(); };
     EXPECT_EQ(at(0, 0.0f), 1.0f);
     EXPECT_EQ(at(0, -0.0f), 1.0f);
