@@ -53,7 +53,9 @@ at::Tensor attend_one(const Workspace& workspace, const AttendSequence& s, const
   const Gathered past = gather(workspace, s, options);
   const std::int64_t heads = options.layout.n_heads, group = options.n_heads / heads;
   // [Hkv, G, T, D] x [Hkv, 1, D, L]
-  const at::Tensor queries = q.view({s.n_queries, heads, group, options.layout.key_dim}).permute({1, 2, 0, 3});
+  at::Tensor queries = q.view({s.n_queries, heads, group, options.layout.key_dim}).permute({1, 2, 0, 3});
+  // As the kernels do: a bfloat16 product rounds both sides.
+  if (options.layout.format == DType::kBFloat16) queries = queries.to(at::kBFloat16).to(at::kFloat);
   at::Tensor scores = at::matmul(queries, past.keys.unsqueeze(1).transpose(2, 3)) * options.scale;
   if (options.softcap > 0) scores = at::tanh(scores / options.softcap) * options.softcap;
   const at::Tensor indices = at::arange(s.first_query, s.first_query + s.n_queries, past.indices.options());

@@ -9,30 +9,15 @@ using kernels::BlockLayout;
 using kernels::kBlockTokens;
 using kernels::kPanel;
 
-/// One kind of tile of all heads as a view [Hkv, panels, 16, inner / pair, pair] into the block: the outputs are the
-/// first panel-and-lane axes, the inner dimension the last two. pair is 2 for bfloat16, else 1.
-at::Tensor tile_view(const BlockLayout& layout, const std::byte* tile, std::int64_t n_panels, std::int64_t inner,
-                     at::Device device) {
-  const std::int64_t pair = layout.format == DType::kBFloat16 ? 2 : 1,
-                     padded = kernels::padded_inner(layout.format, inner);
-  const std::int64_t head = layout.head_bytes() / static_cast<std::int64_t>(size_of(layout.format));
-  return at::from_blob(const_cast<std::byte*>(tile), {layout.n_heads, n_panels, kPanel, padded / pair, pair},
-                       {head, padded * kPanel, pair, pair * kPanel, 1},
-                       at::TensorOptions().dtype(scalar_type(layout.format)).device(device));
-}
-
+/// The tiles of all heads: keys [Hkv, 64, key_dim] and values [Hkv, value_dim, 64], before unpacking.
 at::Tensor key_view(const BlockLayout& layout, const std::byte* block, at::Device device) {
-  return tile_view(layout, block, kBlockTokens / kPanel, layout.key_dim, device);
+  return panel_view(layout.format, block, layout.n_heads, layout.head_bytes(), kBlockTokens / kPanel, layout.key_dim,
+                    device);
 }
 
 at::Tensor value_view(const BlockLayout& layout, const std::byte* block, at::Device device) {
-  return tile_view(layout, block + layout.key_tile_bytes(), kernels::round_up(layout.value_dim, kPanel) / kPanel,
-                   kBlockTokens, device);
-}
-
-/// [Hkv, outputs, inner] copies of whole tiles, padding included.
-at::Tensor flattened(const at::Tensor& view) {
-  return view.reshape({view.size(0), view.size(1) * view.size(2), view.size(3) * view.size(4)});
+  return panel_view(layout.format, block + layout.key_tile_bytes(), layout.n_heads, layout.head_bytes(),
+                    kernels::round_up(layout.value_dim, kPanel) / kPanel, kBlockTokens, device);
 }
 
 void store_through_aten(const Workspace& workspace, const BlockLayout& layout, std::byte* block,
@@ -40,7 +25,7 @@ void store_through_aten(const Workspace& workspace, const BlockLayout& layout, s
   const std::int64_t n = keys.size(1);
   const at::Tensor key_tile = key_view(layout, block, workspace.device()),
                    value_tile = value_view(layout, block, workspace.device());
-  at::Tensor all_keys = flattened(key_tile), all_values = flattened(value_tile);
+  at::Tensor all_keys = unpacked(key_tile), all_values = unpacked(value_tile);
   all_keys.narrow(1, first_slot, n).narrow(2, 0, layout.key_dim).copy_(keys);
   all_values.narrow(2, first_slot, n).narrow(1, 0, layout.value_dim).copy_(values.transpose(1, 2));
   key_tile.copy_(all_keys.view(key_tile.sizes()));
@@ -57,6 +42,21 @@ at::Tensor heads_of(const Workspace& workspace, const Rows& rows, std::int64_t o
 }
 
 }  // namespace
+
+at::Tensor panel_view(DType format, const std::byte* panels, std::int64_t n_tiles, std::int64_t tile_bytes,
+                      std::int64_t n_panels, std::int64_t inner, at::Device device) {
+  const std::int64_t pair = format == DType::kBFloat16 ? 2 : 1, padded = kernels::padded_inner(format, inner);
+  const std::int64_t tile = tile_bytes / static_cast<std::int64_t>(size_of(format));
+  return at::from_blob(const_cast<std::byte*>(panels), {n_tiles, n_panels, kPanel, padded / pair, pair},
+                       {tile, padded * kPanel, pair, pair * kPanel, 1},
+                       at::TensorOptions().dtype(scalar_type(format)).device(device));
+}
+
+at::Tensor unpacked(const at::Tensor& view) {
+  // A reshape alone would give small sizes back as views of the panels.
+  return view.clone(at::MemoryFormat::Contiguous)
+      .view({view.size(0), view.size(1) * view.size(2), view.size(3) * view.size(4)});
+}
 
 void store_tokens(Workspace& workspace, const BlockLayout& layout, std::byte* block, std::int64_t first_slot,
                   std::int64_t n, const Rows& keys, std::int64_t key_offset, const Rows& values,
@@ -77,8 +77,8 @@ void store_tokens(Workspace& workspace, const BlockLayout& layout, std::byte* bl
 
 std::pair<at::Tensor, at::Tensor> load_tokens(const BlockLayout& layout, const std::byte* block,
                                               std::int64_t first_slot, std::int64_t n, at::Device device) {
-  const at::Tensor keys = flattened(key_view(layout, block, device)),
-                   values = flattened(value_view(layout, block, device));
+  const at::Tensor keys = unpacked(key_view(layout, block, device)),
+                   values = unpacked(value_view(layout, block, device));
   return {keys.narrow(1, first_slot, n).narrow(2, 0, layout.key_dim),
           values.narrow(2, first_slot, n).narrow(1, 0, layout.value_dim).transpose(1, 2)};
 }

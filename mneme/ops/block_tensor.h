@@ -11,6 +11,15 @@
 
 namespace mneme::ops {
 
+/// Panels of a format (kernels.h) as a tensor: a view [n_tiles, n_panels, 16, inner / pair, pair] of memory where tiles
+/// of n_panels each begin tile_bytes apart. The first axes of a tile are the outputs, the last two the inner dimension
+/// with its padding; pair is 2 for bfloat16, else 1.
+at::Tensor panel_view(DType format, const std::byte* panels, std::int64_t n_tiles, std::int64_t tile_bytes,
+                      std::int64_t n_panels, std::int64_t inner, at::Device device);
+
+/// A copy of such a view as matrices [n_tiles, 16 n_panels, padded inner].
+at::Tensor unpacked(const at::Tensor& panel_view);
+
 /// Writes n tokens into one block, on any device: keys rows [n, key_offset + Hkv * key_dim ..], values likewise, token
 /// t of the block's slots [first_slot, first_slot + n) from row first_row + t. Values are rounded to the layout's
 /// format.

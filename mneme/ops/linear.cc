@@ -6,6 +6,7 @@
 #include "mneme/base/error.h"
 #include "mneme/base/thread_pool.h"
 #include "mneme/kernels/kernels.h"
+#include "mneme/ops/block_tensor.h"
 
 namespace mneme::ops {
 namespace {
@@ -69,20 +70,25 @@ Linear::Linear(std::int64_t out_features, std::int64_t in_features, DType dtype,
 }
 
 at::Tensor Linear::weight_tensor() const {
+  if (device_.is_cpu()) {  // for the tests of the ATen path alone
+    const at::Tensor panels = panel_view(dtype_, packed_.data(), 1, 0, n_panels(out_features_), in_features_, device_);
+    return unpacked(panels)[0].narrow(0, 0, out_features_).narrow(1, 0, in_features_);
+  }
   return at::from_blob(packed_.data(), {out_features_, in_features_},
                        at::TensorOptions().dtype(scalar_type(dtype_)).device(device_));
+}
+
+void Linear::forward_through_aten(const Workspace& workspace, const Rows& x, const Rows& y) const {
+  const at::Tensor product =
+      at::matmul(as_tensor(workspace, x).to(scalar_type(dtype_)), weight_tensor().t()).to(at::kFloat);
+  as_tensor(workspace, y).copy_(bias_.defined() ? product + bias_ : product);
 }
 
 void Linear::forward(Workspace& workspace, const Rows& x, const Rows& y) const {
   check(x.width == in_features_ && y.width == out_features_ && x.n == y.n, ErrorKind::kInvalidArgument,
         "linear: x [{}, {}] and y [{}, {}] do not fit weights [{}, {}]", x.n, x.width, y.n, y.width, out_features_,
         in_features_);
-  if (!device_.is_cpu()) {
-    const at::Tensor product =
-        at::matmul(as_tensor(workspace, x).to(scalar_type(dtype_)), weight_tensor().t()).to(at::kFloat);
-    as_tensor(workspace, y).copy_(bias_.defined() ? product + bias_ : product);
-    return;
-  }
+  if (!workspace.uses_kernels()) return forward_through_aten(workspace, x, y);
   const Workspace::Scope scope(workspace);
   ThreadPool& pool = ThreadPool::global();
   const kernels::FormatKernels& format = kernels::active().of(dtype_);

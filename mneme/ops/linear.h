@@ -32,7 +32,8 @@ class Linear {
   void forward(Workspace& workspace, const Rows& x, const Rows& y) const;
 
  private:
-  at::Tensor weight_tensor() const;
+  void forward_through_aten(const Workspace& workspace, const Rows& x, const Rows& y) const;
+  at::Tensor weight_tensor() const;  // [out, in]
 
   std::int64_t out_features_ = 0, in_features_ = 0;
   DType dtype_ = DType::kFloat32;
