@@ -13,21 +13,13 @@ const StoredTensor& embedding_table(const Weights& weights, const ModelConfig& c
   return weights.get("model.embed_tokens.weight", {c.vocab_size, c.hidden_size});
 }
 
-ops::Rope rope_of(const ModelConfig& c, const Weights& weights) {
-  // GGUF files of Llama 3.1 and later carry the scaling as a divisor for each frequency instead of as parameters.
-  const char* divisors_name = "rope_freqs.weight";
-  std::vector<float> divisors;
-  if (weights.contains(divisors_name)) {
-    divisors.resize(static_cast<std::size_t>(c.head_dim / 2));
-    read_rows(weights.get(divisors_name, {c.head_dim / 2}), 0, 1, divisors.data());
-  }
+ops::Rope rope_of(const ModelConfig& c) {
   return ops::Rope(c.head_dim, {.type = c.rope.rope_type,
                                 .theta = c.rope.rope_theta,
                                 .factor = c.rope.factor,
                                 .low_freq_factor = c.rope.low_freq_factor,
                                 .high_freq_factor = c.rope.high_freq_factor,
-                                .original_max_position_embeddings = c.rope.original_max_position_embeddings,
-                                .divisors = std::move(divisors)});
+                                .original_max_position_embeddings = c.rope.original_max_position_embeddings});
 }
 
 }  // namespace
@@ -50,7 +42,7 @@ Decoder::Decoder(const ModelConfig& c, const Weights& weights, DType dtype, at::
     : Model(c, dtype, device),
       embedding_(weights, embedding_table(weights, c), dtype),
       norm_(load_vector(weights, "model.norm.weight", c.hidden_size, dtype, device)),
-      rope_(rope_of(c, weights)),
+      rope_(rope_of(c)),
       activation_(ops::activation_of(c.hidden_act)) {
   head_ = load_head(weights, embedding_.table(), "lm_head.weight", c.tie_word_embeddings, dtype, device);
   for (std::int64_t i = 0; i < c.num_hidden_layers; ++i) layers_.push_back(load_layer(weights, i, options));

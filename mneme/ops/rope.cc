@@ -36,7 +36,7 @@ Rope::Rope(std::int64_t dim, const RopeOptions& options) : dim_(dim) {
   const bool llama3 = options.type == "llama3", linear = options.type == "linear";
   check(llama3 || linear || options.type == "default", ErrorKind::kUnsupported,
         "rope_type \"{}\" is not supported; there are default, linear and llama3", options.type);
-  check(options.factor > 0, ErrorKind::kInvalidArgument, "rope factor must be positive, it is {}", options.factor);
+  check(options.factor > 0 && std::isfinite(options.factor), ErrorKind::kInvalidArgument, "rope factor must be positive, it is {}", options.factor);
   if (llama3) {
     check(options.original_max_position_embeddings > 0 && options.low_freq_factor > 0 &&
               options.high_freq_factor > options.low_freq_factor,
@@ -45,11 +45,8 @@ Rope::Rope(std::int64_t dim, const RopeOptions& options) : dim_(dim) {
           "low_freq_factor ({})",
           options.original_max_position_embeddings, options.high_freq_factor, options.low_freq_factor);
   }
-  check(options.divisors.empty() || std::ssize(options.divisors) == dim / 2, ErrorKind::kInvalidArgument,
-        "RoPE: {} frequency divisors do not fit {} pairs", options.divisors.size(), dim / 2);
   for (std::int64_t i = 0; i < dim / 2; ++i) {
-    float frequency = base_frequency(i, dim, options.theta);
-    if (!options.divisors.empty()) frequency /= options.divisors[static_cast<std::size_t>(i)];
+    const float frequency = base_frequency(i, dim, options.theta);
     frequencies_.push_back(llama3   ? llama3_frequency(frequency, options)
                            : linear ? frequency / static_cast<float>(options.factor)
                                     : frequency);

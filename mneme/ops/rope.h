@@ -21,7 +21,6 @@ struct RopeOptions {
   double low_freq_factor = 1.0;
   double high_freq_factor = 4.0;
   std::int64_t original_max_position_embeddings = 0;  ///< llama3 only
-  std::vector<float> divisors;  ///< [D/2], or none: each frequency is divided by its own (GGUF's rope_freqs)
 };
 
 /// Cosines and sines of positions. An entry depends on its position alone, never on how many are asked for.
