@@ -34,7 +34,9 @@ const BlockRef& BlockList::at(std::int64_t b) const {
 
 bool BlockList::owns(std::int64_t b) const {
   const Chunk* chunk = chunks_[chunk_of(b)];
-  return chunk && chunk->references.load(std::memory_order_acquire) == 1 && chunk->blocks[b % kChunkBlocks].unique();
+  if (!chunk || chunk->references.load(std::memory_order_acquire) != 1) return false;
+  const BlockRef& block = chunk->blocks[b % kChunkBlocks];
+  return block && block.unique();
 }
 
 BlockList::Chunk& BlockList::own_chunk(std::size_t c) {

@@ -36,7 +36,7 @@ class BlockList {
   /// The block at an entry; empty if it was let go. b < size().
   const BlockRef& at(std::int64_t b) const;
 
-  /// Whether this list alone holds the block: its chunk is not shared, nor the block itself.
+  /// Whether there is a block that this list alone holds: its chunk is not shared, nor the block itself.
   bool owns(std::int64_t b) const;
 
   void push_back(BlockRef block);

@@ -23,12 +23,21 @@ BlockRef::~BlockRef() {
 
 void ByteBudget::take(std::int64_t n_bytes) {
   const std::int64_t before = used_.fetch_add(n_bytes, std::memory_order_relaxed);
-  if (limit_ == 0 || before + n_bytes <= limit_) return;
+  if (limit_ == 0 || n_bytes <= limit_ - before) return;
   give_back(n_bytes);
+  refuse(before, n_bytes);
+}
+
+void ByteBudget::check_room(std::int64_t n_bytes) const {
+  const std::int64_t used = used_.load(std::memory_order_relaxed);
+  if (limit_ != 0 && n_bytes > limit_ - used) refuse(used, n_bytes);
+}
+
+void ByteBudget::refuse(std::int64_t used, std::int64_t n_bytes) const {
   throw Error(ErrorKind::kOutOfMemory,
               "cache out of memory: {} bytes in use + {} more exceed max_cache_bytes = {}; raise it or use an "
               "offloaded or quantized cache",
-              before, n_bytes, limit_);
+              used, n_bytes, limit_);
 }
 
 BlockPool::BlockPool(std::int64_t block_bytes, at::Device device, std::shared_ptr<ByteBudget> budget)
@@ -39,7 +48,9 @@ BlockPool::~BlockPool() {
 }
 
 void BlockPool::add_slab(std::int64_t n) {
-  const std::int64_t n_bytes = n * block_bytes_;
+  std::int64_t n_bytes;
+  check(!__builtin_mul_overflow(n, block_bytes_, &n_bytes), ErrorKind::kOutOfMemory,
+        "cache out of memory: {} blocks of {} bytes are more than any machine has", n, block_bytes_);
   budget_->take(n_bytes);
   Slab slab;
   try {
@@ -68,6 +79,13 @@ void BlockPool::reserve(std::int64_t n) {
   const std::lock_guard lock(mutex_);
   const std::int64_t spare = static_cast<std::int64_t>(fresh_.size() + free_.size());
   if (spare < n) add_slab(n - spare);
+}
+
+std::int64_t BlockPool::bytes_to_reserve(std::int64_t n) const {
+  const std::lock_guard lock(mutex_);
+  const std::int64_t missing = std::max<std::int64_t>(0, n - static_cast<std::int64_t>(fresh_.size() + free_.size()));
+  std::int64_t n_bytes;
+  return __builtin_mul_overflow(missing, block_bytes_, &n_bytes) ? INT64_MAX : n_bytes;
 }
 
 Block* BlockPool::take_any(bool zeroed) {

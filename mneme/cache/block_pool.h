@@ -54,9 +54,13 @@ class ByteBudget {
   explicit ByteBudget(std::int64_t limit) : limit_(limit) {}
   /// Throws Error(kOutOfMemory) with both numbers, and takes nothing, when the limit would be passed.
   void take(std::int64_t n_bytes);
+  /// The same question without taking: so that one of several pools does not grow before another is refused.
+  void check_room(std::int64_t n_bytes) const;
   void give_back(std::int64_t n_bytes) noexcept { used_.fetch_sub(n_bytes, std::memory_order_relaxed); }
 
  private:
+  [[noreturn]] void refuse(std::int64_t used, std::int64_t n_bytes) const;
+
   const std::int64_t limit_;
   std::atomic<std::int64_t> used_{0};
 };
@@ -75,6 +79,8 @@ class BlockPool {
 
   /// Makes room for n more blocks than are in use, in one slab. Throws Error(kOutOfMemory) and changes nothing.
   void reserve(std::int64_t n);
+  /// Bytes that reserve(n) would take; INT64_MAX if they are more.
+  std::int64_t bytes_to_reserve(std::int64_t n) const;
 
   /// A zeroed block that nobody else holds. Throws Error(kOutOfMemory).
   BlockRef take();

@@ -6,15 +6,26 @@
 #include "mneme/base/error.h"
 
 namespace mneme {
+namespace {
+
+/// a * b + c of sizes, or INT64_MAX if that does not fit: more than any machine has, so what is asked for is refused.
+std::int64_t multiply_add(std::int64_t a, std::int64_t b, std::int64_t c) {
+  std::int64_t product, sum;
+  return __builtin_mul_overflow(a, b, &product) || __builtin_add_overflow(product, c, &sum) ? INT64_MAX : sum;
+}
+
+}  // namespace
 
 Cache::Cache(const CacheShape& shape, const CacheOptions& options)
     : options_(options),
       device_(shape.device),
+      budget_(std::make_shared<ByteBudget>(options.max_cache_bytes.value_or(0))),
       workspace_(std::make_unique<ops::Workspace>(shape.device)),
       in_use_(std::make_unique<std::atomic<bool>>(false)) {
+  static constexpr std::int64_t kMost = std::int64_t{1} << 53;  // tokens, sequences or bytes: more than any machine has
   const auto positive = [](const std::optional<std::int64_t>& value, const char* name) {
-    check(!value || *value > 0, ErrorKind::kInvalidArgument, "{} must be at least 1, it is {}", name,
-          value.value_or(0));
+    check(!value || (*value > 0 && *value <= kMost), ErrorKind::kInvalidArgument, "{} must be 1 to {}, it is {}", name,
+          kMost, value.value_or(0));
   };
   positive(options.max_cache_len, "max_cache_len");
   check(!shape.layers.empty(), ErrorKind::kInvalidArgument, "a cache of no layers cannot be");
@@ -22,12 +33,11 @@ Cache::Cache(const CacheShape& shape, const CacheOptions& options)
   positive(options.max_cache_bytes, "max_cache_bytes");
   check(!options.max_batch_size || options.max_cache_len, ErrorKind::kInvalidArgument,
         "max_batch_size = {} is for static caches; give max_cache_len too", options.max_batch_size.value_or(0));
-  const auto budget = std::make_shared<ByteBudget>(options.max_cache_bytes.value_or(0));
   layers_.reserve(shape.layers.size());
   for (const LayerShape& layer : shape.layers) {
     auto codec = float_codec(options.dtype.value_or(shape.dtype), layer.n_heads, layer.key_dim, layer.value_dim);
     std::shared_ptr<BlockPool>& pool = pools_[codec->block_bytes()];
-    if (!pool) pool = std::make_shared<BlockPool>(codec->block_bytes(), shape.device, budget);
+    if (!pool) pool = std::make_shared<BlockPool>(codec->block_bytes(), shape.device, budget_);
     layers_.emplace_back(KvLayerOptions{.retention = layer.retention, .codec = std::move(codec)}, pool);
   }
   if (options.max_batch_size) reserve_rows(*options.max_batch_size);
@@ -36,6 +46,7 @@ Cache::Cache(const CacheShape& shape, const CacheOptions& options)
 Cache::Cache(const Cache& other)
     : options_(other.options_),
       device_(other.device_),
+      budget_(other.budget_),
       pools_(other.pools_),
       layers_(other.layers_),
       reserved_rows_(other.reserved_rows_),
@@ -67,14 +78,15 @@ void Cache::check_room(const KvLayer& layer, std::span<const std::int64_t> count
   const bool empty = n_sequences() == 0;
   check(empty || n == n_sequences(), ErrorKind::kInvalidArgument,
         "cache: {} sequences were given to a cache that holds {}; reset() it or use another cache", n, n_sequences());
+  for (const std::int64_t count : counts)
+    check(count >= 0, ErrorKind::kInvalidArgument, "{} new tokens cannot be", count);
   if (!options_.max_cache_len) return;
-  const std::int64_t rows = std::max(reserved_rows_, options_.max_batch_size.value_or(0));
-  check(rows == 0 || n <= rows, ErrorKind::kInvalidArgument,
-        "static cache: {} sequences exceed the {} that it was made for; use another cache", n, rows);
+  check(reserved_rows_ == 0 || n <= reserved_rows_, ErrorKind::kInvalidArgument,
+        "static cache: {} sequences exceed the {} that it was made for; use another cache", n, reserved_rows_);
   for (std::int64_t i = 0; i < n; ++i) {
     const std::int64_t cached = empty ? 0 : layer.length(i), added = counts[static_cast<std::size_t>(i)];
     check(
-        cached + added <= *options_.max_cache_len, ErrorKind::kFailedPrecondition,
+        added <= *options_.max_cache_len - cached, ErrorKind::kFailedPrecondition,
         "static cache: {} cached + {} new tokens exceed its capacity of {}; raise max_cache_len or use a dynamic cache",
         cached, added, *options_.max_cache_len);
   }
@@ -82,32 +94,47 @@ void Cache::check_room(const KvLayer& layer, std::span<const std::int64_t> count
 
 void Cache::start(std::int64_t n_sequences_given) {
   if (n_sequences() != 0) return;
-  for (KvLayer& layer : layers_) layer.resize(n_sequences_given);
+  for (KvLayer& layer : layers_) layer.start(n_sequences_given);
+}
+
+/// Room in every pool for needed(pool) more blocks than are in use, or in none.
+template <class Needed>
+void Cache::reserve(const Needed& needed) {
+  std::int64_t n_bytes = 0;
+  for (auto& [block_bytes, pool] : pools_) n_bytes = multiply_add(1, pool->bytes_to_reserve(needed(*pool)), n_bytes);
+  budget_->check_room(n_bytes);
+  for (auto& [block_bytes, pool] : pools_) pool->reserve(needed(*pool));
+}
+
+/// Sum of blocks(layer) over the layers that take theirs from a pool.
+template <class Blocks>
+std::int64_t Cache::blocks_from(const BlockPool& pool, const Blocks& blocks) const {
+  std::int64_t total = 0;
+  for (const KvLayer& layer : layers_) {
+    if (layer.codec().block_bytes() == pool.block_bytes()) total = multiply_add(1, blocks(layer), total);
+  }
+  return total;
 }
 
 void Cache::prepare(std::span<const std::int64_t> counts) {
-  check_room(layers_.front(), counts);
+  for (const KvLayer& layer : layers_) check_room(layer, counts);
   if (options_.max_cache_len) reserve_rows(static_cast<std::int64_t>(counts.size()));
-  for (auto& [bytes, pool] : pools_) {
-    std::int64_t needed = 0;
-    for (const KvLayer& layer : layers_) {
-      if (layer.codec().block_bytes() == bytes) needed += layer.blocks_needed(counts);
-    }
-    pool->reserve(needed);
-  }
+  reserve([&](const BlockPool& pool) {
+    return blocks_from(pool, [&](const KvLayer& layer) { return layer.blocks_needed(counts); });
+  });
   start(static_cast<std::int64_t>(counts.size()));
 }
 
+/// A static cache takes memory for n sequences, on top of what it and its copies have.
 void Cache::reserve_rows(std::int64_t n) {
   if (n <= reserved_rows_) return;
-  for (auto& [bytes, pool] : pools_) {
-    std::int64_t blocks = 0;
-    for (const KvLayer& layer : layers_) {
-      if (layer.codec().block_bytes() == bytes)
-        blocks += (n - reserved_rows_) * layer.peak_blocks(*options_.max_cache_len);
-    }
-    pool->reserve(pool->capacity() - pool->n_in_use() + blocks);
-  }
+  const std::int64_t more = n - reserved_rows_;
+  reserve([&](const BlockPool& pool) {
+    const std::int64_t spare = pool.capacity() - pool.n_in_use();
+    return multiply_add(
+        more, blocks_from(pool, [&](const KvLayer& layer) { return layer.peak_blocks(*options_.max_cache_len); }),
+        spare);
+  });
   reserved_rows_ = n;
 }
 
@@ -128,6 +155,8 @@ std::pair<at::Tensor, at::Tensor> Cache::update(const at::Tensor& keys, const at
 void Cache::crop(std::int64_t n) {
   check(n <= 0, ErrorKind::kInvalidArgument,
         "crop({}) on a cache of {} tokens: the count is negative, crop(-n) removes the last n tokens", n, seq_length());
+  check(n >= -seq_length(), ErrorKind::kInvalidArgument,
+        "crop({}): more tokens than the {} that the cache holds cannot be removed", n, seq_length());
   for (const KvLayer& layer : layers_) layer.check_crop(-n);
   for (KvLayer& layer : layers_) layer.crop(-n);
 }
@@ -153,12 +182,17 @@ void Cache::select(at::IntArrayRef rows) {
     check(row >= 0 && row < n_sequences(), ErrorKind::kOutOfRange, "sequence {} of a cache that holds {} is not there",
           row, n_sequences());
   }
-  if (options_.max_cache_len) reserve_rows(static_cast<std::int64_t>(rows.size()));
+  if (options_.max_cache_len) {
+    const auto n = static_cast<std::int64_t>(rows.size());
+    check(n <= options_.max_batch_size.value_or(n), ErrorKind::kInvalidArgument,
+          "static cache: {} sequences exceed its max_batch_size of {}", n, options_.max_batch_size.value_or(0));
+    reserve_rows(n);
+  }
   for (KvLayer& layer : layers_) layer.select({rows.data(), rows.size()});
 }
 
 void Cache::reset() {
-  for (KvLayer& layer : layers_) layer.resize(0);
+  for (KvLayer& layer : layers_) layer.reset();
 }
 
 std::int64_t Cache::n_bytes() const {

@@ -22,13 +22,14 @@ namespace mneme {
 struct CacheOptions {
   /// Unset: blocks are taken as tokens come (dynamic). Set: memory for this many tokens a sequence is taken once
   /// (static).
-  std::optional<std::int64_t> max_cache_len;
-  /// Static only: sequences to take memory for. Unset: as many as the first tokens come for, and then.
-  std::optional<std::int64_t> max_batch_size;
+  std::optional<std::int64_t> max_cache_len = {};
+  /// Static only: sequences to take memory for, at construction. Unset: as many as the first tokens come for, when they
+  /// come; only select() and its kin make it more.
+  std::optional<std::int64_t> max_batch_size = {};
   /// More bytes of blocks than this are an Error(kOutOfMemory). Unset: the machine's memory is the limit.
-  std::optional<std::int64_t> max_cache_bytes;
+  std::optional<std::int64_t> max_cache_bytes = {};
   /// Keys and values are stored in this dtype. Unset: the model's.
-  std::optional<DType> dtype;
+  std::optional<DType> dtype = {};
 };
 
 /// The keys and values of all layers of a model for a batch of sequences. The presets DynamicCache and StaticCache
@@ -68,6 +69,7 @@ class Cache {
   std::pair<at::Tensor, at::Tensor> update(const at::Tensor& keys, const at::Tensor& values, std::int64_t layer_idx);
 
   /// Removes the last -n tokens of every sequence; n <= 0. `crop(0)` removes none, but frees what was only recorded.
+  /// Recording goes on.
   /// Throws Error(kInvalidArgument) for a positive n or one past a sequence's length, Error(kFailedPrecondition) if a
   /// layer has let go of what it would need; nothing changes then.
   void crop(std::int64_t n);
@@ -81,10 +83,11 @@ class Cache {
   /// Each sequence n times in a row. Throws Error(kInvalidArgument) for n below 1.
   void repeat_interleave(std::int64_t n);
   /// Keeps these sequences, in this order; an index may come more than once.
-  /// Throws Error(kOutOfRange) with index and batch size; nothing changes then.
+  /// Throws Error(kOutOfRange) with index and batch size, and for a static cache Error(kInvalidArgument) for more than
+  /// max_batch_size rows or Error(kOutOfMemory); nothing changes then.
   void select(at::IntArrayRef rows);
 
-  /// Empties the cache: no sequences, no tokens. A static cache keeps its memory.
+  /// Empties the cache: no sequences, no tokens, no recording. A static cache keeps its memory.
   void reset();
 
   /// Bytes of the blocks that this cache holds, shared ones counted once; for a static cache all that it took.
@@ -111,12 +114,17 @@ class Cache {
 
  private:
   Cache(const Cache& other);
+  template <class Needed>
+  void reserve(const Needed& needed);
+  template <class Blocks>
+  std::int64_t blocks_from(const BlockPool& pool, const Blocks& blocks) const;
   void reserve_rows(std::int64_t n_sequences);
   void check_room(const KvLayer& layer, std::span<const std::int64_t> counts) const;
   void start(std::int64_t n_sequences);
 
   CacheOptions options_;
   at::Device device_;
+  std::shared_ptr<ByteBudget> budget_;
   std::map<std::int64_t, std::shared_ptr<BlockPool>>
       pools_;  // by block size; before the layers, which give blocks back
   std::vector<KvLayer> layers_;

@@ -37,6 +37,19 @@ ops::Rows view(const at::Tensor& rows) { return {static_cast<float*>(rows.data_p
 KvLayer::KvLayer(KvLayerOptions options, std::shared_ptr<BlockPool> pool)
     : options_(std::move(options)), pool_(std::move(pool)) {}
 
+KvLayer& KvLayer::operator=(KvLayer other) noexcept {
+  std::swap(options_, other.options_);
+  std::swap(pool_, other.pool_);
+  std::swap(sequences_, other.sequences_);
+  std::swap(recording_, other.recording_);
+  return *this;
+}
+
+void KvLayer::reset() noexcept {
+  sequences_.clear();
+  recording_ = false;
+}
+
 std::int64_t KvLayer::peak_blocks(std::int64_t length) const {
   // In pieces of a block, what is let go makes room for what comes: the window, its two ragged ends and the piece.
   const std::int64_t all = blocks_of(length);
@@ -61,6 +74,8 @@ std::byte* KvLayer::open_block(ops::Workspace& workspace, Sequence& s) {
   const std::int64_t b = s.length / kBlockTokens, slot = s.length % kBlockTokens;
   if (b == s.blocks.size()) {
     s.blocks.push_back(pool_->take());
+  } else if (!s.blocks.at(b)) {  // let go before a crop back to where nothing of it is needed
+    s.blocks.replace(b, pool_->take());
   } else if (!s.blocks.owns(b)) {
     s.blocks.replace(b, pool_->take_copy(s.blocks.at(b)));
   }
@@ -247,8 +262,8 @@ void KvLayer::check_crop(std::int64_t n) const {
     check(n <= s.length, ErrorKind::kInvalidArgument, "crop: {} tokens cannot be removed from a cache that holds {}", n,
           s.length);
     if (n == 0 || !retention().limited()) continue;
-    const bool gone =
-        retention().first_needed(s.length - n) < s.first_held || (!recording_ && retention().is_full(s.length));
+    const std::int64_t rest = s.length - n, needed = retention().first_needed(rest);
+    const bool gone = (needed < rest && needed < s.first_held) || (!recording_ && retention().is_full(s.length));
     check(!gone, ErrorKind::kFailedPrecondition,
           "crop: a layer that keeps {} has let go of what {} tokens less would see; call activate_past_recording() "
           "before the forward pass",
@@ -260,6 +275,7 @@ void KvLayer::crop(std::int64_t n) {
   const bool was_recording = std::exchange(recording_, false);
   for (Sequence& s : sequences_) {
     s.length -= n;
+    s.first_held = std::min(s.first_held, s.length);
     s.blocks.truncate(blocks_of(s.length));
     s.stale_tail = s.stale_tail || (n > 0 && s.length % kBlockTokens != 0);
     let_go(s);

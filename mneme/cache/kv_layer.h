@@ -19,12 +19,12 @@ namespace mneme {
 /// What an attention layer's cache is made of. Any retention goes with any codec.
 struct KvLayerOptions {
   Retention retention = Retention::all();
-  std::shared_ptr<const Codec> codec;
+  std::shared_ptr<const Codec> codec = {};
 };
 
 /// Queries of an attention call and how scores become weights.
 struct AttendQuery {
-  ops::Rows q;  ///< head h of a row at q[n][q_offset + h * key_dim ..], rotated, not scaled
+  ops::Rows q = {};  ///< head h of a row at q[n][q_offset + h * key_dim ..], rotated, not scaled
   std::int64_t q_offset = 0;
   std::int64_t n_heads = 0;
   float scale = 1.0f;
@@ -41,14 +41,20 @@ class KvLayer {
   using KeysAndValues = std::pair<at::Tensor, at::Tensor>;
 
   KvLayer(KvLayerOptions options, std::shared_ptr<BlockPool> pool);
+  KvLayer(const KvLayer&) = default;
+  KvLayer(KvLayer&&) noexcept = default;
+  /// By swapping: the old blocks must go before the pool that they go back to.
+  KvLayer& operator=(KvLayer other) noexcept;
 
   const Retention& retention() const noexcept { return options_.retention; }
   const Codec& codec() const noexcept { return *options_.codec; }
   std::int64_t n_sequences() const noexcept { return static_cast<std::int64_t>(sequences_.size()); }
   std::int64_t length(std::int64_t sequence) const { return sequences_[static_cast<std::size_t>(sequence)].length; }
 
-  /// Starts (empty) or changes the number of sequences; new ones are empty.
-  void resize(std::int64_t n_sequences) { sequences_.resize(static_cast<std::size_t>(n_sequences)); }
+  /// Starts with this many empty sequences.
+  void start(std::int64_t n_sequences) { sequences_.resize(static_cast<std::size_t>(n_sequences)); }
+  /// As new: no sequences, no recording.
+  void reset() noexcept;
 
   /// Blocks that a sequence of up to `length` tokens holds at most, pieces under way included.
   std::int64_t peak_blocks(std::int64_t length) const;
