@@ -15,9 +15,9 @@ namespace mneme {
 
 /// The new tokens of all sequences of a batch, padding never among them.
 struct TokenBatch {
-  std::span<const std::int64_t> ids;        ///< [N]; empty if `embeddings` are given
-  ops::Rows embeddings;                     ///< [N, E] float32 on the model's device, or none
-  std::span<const std::int64_t> positions;  ///< [N] RoPE positions
+  std::span<const std::int64_t> ids = {};        ///< [N]; empty if `embeddings` are given
+  ops::Rows embeddings = {};                     ///< [N, E] float32 on the model's device, or none
+  std::span<const std::int64_t> positions = {};  ///< [N] RoPE positions
   std::span<const std::int64_t>
       row_starts;  ///< [B + 1]: tokens of sequence i are rows [row_starts[i], row_starts[i+1])
 
@@ -57,6 +57,9 @@ class Model {
   DType dtype_;
   at::Device device_;
 };
+
+/// Throws Error(kInvalidArgument) with both numbers unless a cache was made for a model of this shape.
+void check_fits(const Model& model, const Cache& cache);
 
 /// Layers, retentions and head sizes of a decoder-only attention model, from its config.
 CacheShape cache_shape_of(const ModelConfig& config, DType dtype, at::Device device);

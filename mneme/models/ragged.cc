@@ -16,9 +16,10 @@ at::Tensor host_longs(const at::Tensor& x, const char* name) {
   return x.to(at::kCPU, at::kLong).contiguous();
 }
 
-/// Real columns of each row. A mask over past and new tokens must agree with what the cache holds.
+/// Real columns of each row. Where positions are counted on from the past, the past of the mask must be what the cache
+/// holds.
 std::vector<std::vector<std::int64_t>> real_columns(const at::Tensor& mask, std::int64_t rows, std::int64_t columns,
-                                                    const std::vector<std::int64_t>& past) {
+                                                    const std::vector<std::int64_t>& past, bool counts_positions) {
   std::vector<std::vector<std::int64_t>> real(static_cast<std::size_t>(rows));
   if (!mask.defined()) {
     for (auto& row : real) {
@@ -35,9 +36,9 @@ std::vector<std::vector<std::int64_t>> real_columns(const at::Tensor& mask, std:
   for (std::int64_t i = 0; i < rows; ++i) {
     std::int64_t seen = 0;
     for (std::int64_t j = 0; j < before; ++j) seen += values[i][j] != 0;
-    check(before == 0 || seen == past[static_cast<std::size_t>(i)], ErrorKind::kInvalidArgument,
+    check(before == 0 || !counts_positions || seen == past[static_cast<std::size_t>(i)], ErrorKind::kInvalidArgument,
           "attention_mask counts {} past tokens of sequence {}, the cache holds {}; pass a mask of past + new tokens, "
-          "or of the new ones alone",
+          "or of the new ones alone, or position_ids",
           seen, i, past[static_cast<std::size_t>(i)]);
     for (std::int64_t j = 0; j < columns; ++j) {
       if (values[i][before + j] != 0) real[static_cast<std::size_t>(i)].push_back(j);
@@ -71,6 +72,7 @@ TokenBatch RaggedInput::batch() const {
 }
 
 RaggedInput flatten(const ForwardInput& input, const Model& model, const Cache& cache) {
+  check_fits(model, cache);
   const bool embedded = input.inputs_embeds.defined();
   check(embedded != input.input_ids.defined(), ErrorKind::kInvalidArgument,
         "give either input_ids or inputs_embeds, {} were given", embedded ? "both" : "neither");
@@ -86,9 +88,10 @@ RaggedInput flatten(const ForwardInput& input, const Model& model, const Cache& 
         "empty input: {} sequences of {} tokens", result.n_sequences, result.n_columns);
   std::vector<std::int64_t> past = cache.lengths();
   past.resize(static_cast<std::size_t>(result.n_sequences), 0);
-  const auto real = real_columns(input.attention_mask, result.n_sequences, result.n_columns, past);
   const at::Tensor positions =
       input.position_ids.defined() ? host_longs(input.position_ids, "position_ids") : at::Tensor();
+  const auto real =
+      real_columns(input.attention_mask, result.n_sequences, result.n_columns, past, !positions.defined());
   check(!positions.defined() || (positions.size(0) == result.n_sequences && positions.size(1) == result.n_columns),
         ErrorKind::kInvalidArgument, "position_ids do not fit {} sequences of {} tokens", result.n_sequences,
         result.n_columns);
