@@ -1,0 +1,634 @@
+// What every cache kind keeps to, whatever it is made of: retention × dtype × growth, and layers that differ.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "mneme/cache/cache.h"
+#include "tests/support/checked_cache.h"
+
+namespace mneme {
+namespace {
+
+using testing::CacheKind;
+using testing::CheckedCache;
+using testing::Counts;
+using testing::for_each_kind;
+using ::testing::HasSubstr;
+using testing::thrown;
+
+std::vector<CacheKind> limited_kinds() {
+  std::vector<CacheKind> kinds;
+  for (const auto& layers : testing::layer_plans()) {
+    for (const bool fixed : {false, true}) {
+      if (const CacheKind kind{.layers = layers, .fixed = fixed}; kind.limited()) kinds.push_back(kind);
+    }
+  }
+  return kinds;
+}
+
+/// Tokens at which every layer of a kind has let something go.
+std::int64_t full_length(const CacheKind& kind) {
+  std::int64_t longest = 0;
+  for (const LayerShape& layer : kind.layers) {
+    const kernels::Visibility& v = layer.retention.visibility();
+    longest = std::max({longest, v.window, v.chunk});
+  }
+  return longest + 5;
+}
+
+/// Nothing of a cache changes while `action` throws.
+template <class Action>
+std::string refused(CheckedCache& c, ErrorKind kind, const Action& action) {
+  const std::set<const std::byte*> blocks = c.blocks();
+  const std::int64_t n_bytes = c.cache().n_bytes();
+  const std::string message = thrown(kind, action);
+  EXPECT_EQ(c.blocks(), blocks);
+  EXPECT_EQ(c.cache().n_bytes(), n_bytes);
+  c.expect_same();
+  return message;
+}
+
+TEST(Contract, AttendsToExactlyWhatTheReferenceShows) {
+  for_each_kind([](const CacheKind& kind) {
+    CheckedCache c(kind);
+    for (const Counts& counts : {Counts{5, 1}, {1, 1}, {70, 3}, {1, 1}, {1, 130}, {2, 0}, {1, 1}, {64, 64}}) {
+      ASSERT_NO_FATAL_FAILURE(c.append(counts));
+      ASSERT_NO_FATAL_FAILURE(c.expect_same());
+    }
+  });
+}
+
+TEST(Contract, UpdateReturnsExactlyWhatTheReferenceShows) {
+  for_each_kind([](const CacheKind& kind) {
+    CheckedCache c(kind);
+    for (const std::int64_t n : {3, 1, 64, 1, 70, 130, 1}) {
+      ASSERT_NO_FATAL_FAILURE(c.update(n, 2));
+      ASSERT_NO_FATAL_FAILURE(c.expect_same());
+    }
+  });
+}
+
+TEST(Contract, BothDoorsMix) {
+  for_each_kind([](const CacheKind& kind) {
+    CheckedCache c(kind);
+    ASSERT_NO_FATAL_FAILURE(c.append({10, 10}));
+    ASSERT_NO_FATAL_FAILURE(c.update(60, 2));
+    ASSERT_NO_FATAL_FAILURE(c.append({1, 1}));
+    ASSERT_NO_FATAL_FAILURE(c.update(1, 2));
+    ASSERT_NO_FATAL_FAILURE(c.expect_same());
+  });
+}
+
+// 50 calls of three tokens, and prompts ten times the window: `append` checks the bound after every call.
+TEST(Contract, LimitedLayersStayBounded) {
+  for (const CacheKind& kind : limited_kinds()) {
+    SCOPED_TRACE(kind.name());
+    CheckedCache by_three(kind), long_prompt(kind);
+    for (int i = 0; i < 50; ++i) ASSERT_NO_FATAL_FAILURE(by_three.append({3}));
+    ASSERT_NO_FATAL_FAILURE(long_prompt.append({690}));
+    ASSERT_NO_FATAL_FAILURE(long_prompt.append({1}));
+  }
+}
+
+TEST(Contract, LimitedLayersShowAtMostTheirPast) {
+  for (const std::int64_t window : {1, 2, 8, 64, 65, 100}) {
+    Cache cache({.layers = {testing::layer_of(Retention::last(window))}}, {});
+    for (std::int64_t length = 1; length <= 3 * window; ++length) {
+      const at::Tensor t = at::ones({1, 2, 1, 16});
+      EXPECT_EQ(cache.update(t, t, 0).first.size(2), std::min(length, window));
+      EXPECT_EQ(cache.layers()[0].keys().size(2), std::min(length, window - 1));
+    }
+  }
+}
+
+// Filled by a prompt, token by token, or both: the same.
+TEST(Contract, HowItWasFilledDoesNotShow) {
+  for_each_kind([](const CacheKind& kind) {
+    for (const Counts& pieces : {Counts{130}, Counts(130, 1), Counts{7, 93, 1, 29}}) {
+      CheckedCache c(kind);
+      for (const std::int64_t n : pieces) ASSERT_NO_FATAL_FAILURE(c.append({n}));
+      ASSERT_NO_FATAL_FAILURE(c.append({1}));
+      ASSERT_NO_FATAL_FAILURE(c.expect_same());
+    }
+  });
+}
+
+TEST(Contract, ThroughAtenItHoldsTheSame) {
+  for_each_kind([](const CacheKind& kind) {
+    CheckedCache c(kind);
+    c.cache().workspace().set_through_aten(true);
+    for (const std::int64_t n : {5, 60, 1, 70}) ASSERT_NO_FATAL_FAILURE(c.update(n, 2));
+    ASSERT_NO_FATAL_FAILURE(c.expect_same());
+    if (c.can_crop(3)) {
+      c.crop(3);
+      ASSERT_NO_FATAL_FAILURE(c.update(2, 2));
+    }
+    c.cache().workspace().set_through_aten(false);
+    ASSERT_NO_FATAL_FAILURE(c.append({3, 3}));
+  });
+}
+
+// The crop table, row by row.
+
+TEST(ContractCrop, FullAttentionRemoves) {
+  for (const std::int64_t n : {0, 1, 63, 64, 65, 130, 200}) {
+    CheckedCache c({.layers = {testing::layer_of(Retention::all())}});
+    ASSERT_NO_FATAL_FAILURE(c.append({200}));
+    c.crop(n);
+    ASSERT_NO_FATAL_FAILURE(c.expect_same());
+    ASSERT_NO_FATAL_FAILURE(c.append({10}));
+  }
+}
+
+TEST(ContractCrop, LimitedLayersThatAreNotFullRemove) {
+  for (const CacheKind& kind : limited_kinds()) {
+    SCOPED_TRACE(kind.name());
+    std::int64_t shortest = 1000;
+    for (const LayerShape& layer : kind.layers) {
+      const kernels::Visibility& v = layer.retention.visibility();
+      if (v.limited()) shortest = std::min(shortest, std::max(v.window, v.chunk));
+    }
+    for (std::int64_t n = 0; n < shortest; n += std::max<std::int64_t>(1, shortest / 7)) {
+      CheckedCache c(kind);
+      if (shortest == 1) break;  // a window of one keeps nothing to remove
+      ASSERT_NO_FATAL_FAILURE(c.append({shortest - 1}));
+      c.crop(n);
+      ASSERT_NO_FATAL_FAILURE(c.expect_same());
+      ASSERT_NO_FATAL_FAILURE(c.append({shortest + 3}));
+    }
+  }
+}
+
+TEST(ContractCrop, FullLimitedLayersRefuse) {
+  for (const CacheKind& kind : limited_kinds()) {
+    SCOPED_TRACE(kind.name());
+    CheckedCache c(kind);
+    ASSERT_NO_FATAL_FAILURE(c.append({full_length(kind)}));
+    EXPECT_THAT(refused(c, ErrorKind::kFailedPrecondition, [&] { c.cache().crop(-1); }),
+                HasSubstr("call activate_past_recording() before the forward pass"));
+    c.crop(0);  // never an error
+    ASSERT_NO_FATAL_FAILURE(c.expect_same());
+    ASSERT_NO_FATAL_FAILURE(c.append({1}));
+  }
+}
+
+TEST(ContractCrop, RecordingRemovesAndThenHoldsTheWindow) {
+  for_each_kind([](const CacheKind& kind) {
+    for (const std::int64_t n : {0, 1, 3, 64, 150}) {
+      CheckedCache c(kind);
+      c.record();
+      ASSERT_NO_FATAL_FAILURE(c.append({100}));
+      ASSERT_NO_FATAL_FAILURE(c.append({50}));
+      c.crop(n);
+      ASSERT_NO_FATAL_FAILURE(c.expect_same());
+      for (std::size_t l = 0; l < kind.layers.size(); ++l) {
+        if (!kind.layers[l].retention.limited()) continue;
+        const std::int64_t most = kind.layers[l].retention.most_past();
+        EXPECT_LE(std::ssize(c.blocks(l)), (most + 63) / 64 + 2);
+      }
+      ASSERT_NO_FATAL_FAILURE(c.append({70}));
+      ASSERT_NO_FATAL_FAILURE(c.expect_same());
+    }
+  });
+}
+
+TEST(ContractCrop, RecordingFromTheMiddleRemovesWhatWasRecorded) {
+  for (const CacheKind& kind : limited_kinds()) {
+    SCOPED_TRACE(kind.name());
+    CheckedCache c(kind);
+    ASSERT_NO_FATAL_FAILURE(c.append({full_length(kind)}));
+    c.record();
+    ASSERT_NO_FATAL_FAILURE(c.append({4}));
+    // Further back is gone, unless nothing of it would be seen (a window of one).
+    if (!c.can_crop(full_length(kind)))
+      refused(c, ErrorKind::kFailedPrecondition, [&] { c.cache().crop(-full_length(kind)); });
+    c.crop(4);
+    ASSERT_NO_FATAL_FAILURE(c.expect_same());
+    ASSERT_NO_FATAL_FAILURE(c.append({3}));
+  }
+}
+
+// Back to the start nothing is needed, whatever has been let go: as new.
+TEST(ContractCrop, RecordingRewindsToTheStartAgainAndAgain) {
+  for_each_kind([](const CacheKind& kind) {
+    CheckedCache c(kind);
+    c.record();
+    for (int round = 0; round < 3; ++round) {
+      ASSERT_NO_FATAL_FAILURE(c.append({150}));
+      c.crop(10);
+      ASSERT_NO_FATAL_FAILURE(c.append({5}));
+      c.crop(145);
+      ASSERT_NO_FATAL_FAILURE(c.expect_same());
+      EXPECT_TRUE(c.blocks().empty());
+    }
+  });
+}
+
+// A chunk's start needs nothing either, in a block that was let go.
+TEST(ContractCrop, BackToAChunksStartInABlockThatIsGone) {
+  CheckedCache c({.layers = {testing::layer_of(Retention::chunk(8))}});
+  ASSERT_NO_FATAL_FAILURE(c.append({70}));
+  c.record();
+  EXPECT_TRUE(c.can_crop(14));
+  c.crop(14);
+  ASSERT_NO_FATAL_FAILURE(c.append({3}));
+  ASSERT_NO_FATAL_FAILURE(c.append({20}));
+  ASSERT_NO_FATAL_FAILURE(c.expect_same());
+}
+
+// Drafts of four come and three of them go, one by one and in one call, for thirty rounds.
+TEST(ContractCrop, DraftsComeAndGo) {
+  for_each_kind([](const CacheKind& kind) {
+    CheckedCache c(kind);
+    ASSERT_NO_FATAL_FAILURE(c.append({20}));
+    c.record();
+    for (int round = 0; round < 30; ++round) {
+      if (round % 2) {
+        ASSERT_NO_FATAL_FAILURE(c.append({4}));
+      } else {
+        for (int i = 0; i < 4; ++i) ASSERT_NO_FATAL_FAILURE(c.append({1}));
+      }
+      c.crop(3);
+      ASSERT_NO_FATAL_FAILURE(c.expect_same());
+      for (std::size_t l = 0; l < kind.layers.size(); ++l) {
+        const Retention& retention = kind.layers[l].retention;
+        if (retention.limited()) {
+          EXPECT_LE(std::ssize(c.blocks(l)), (retention.most_past() + 63) / 64 + 2);
+        }
+      }
+    }
+  });
+}
+
+TEST(ContractCrop, SixTokensWindowTwoCropThree) {
+  Cache cache({.layers = {testing::layer_of(Retention::all()), testing::layer_of(Retention::last(2))}}, {});
+  cache.activate_past_recording();
+  const at::Tensor tokens = at::arange(6, at::kFloat).view({1, 1, 6, 1}).expand({1, 2, 6, 16});
+  for (const std::int64_t layer : {0, 1}) cache.update(tokens, tokens, layer);
+  cache.crop(-3);
+  EXPECT_TRUE(at::equal(cache.layers()[0].keys(), tokens.narrow(2, 0, 3)));
+  EXPECT_TRUE(at::equal(cache.layers()[1].keys(), tokens.narrow(2, 2, 1)));
+  EXPECT_EQ(cache.seq_length(), 3);
+  for (const std::int64_t layer : {0, 1}) EXPECT_EQ(cache.layer(layer).length(0), 3);
+}
+
+TEST(ContractCrop, WrongCountsAreErrorsWithBothNumbers) {
+  for_each_kind([](const CacheKind& kind) {
+    CheckedCache c(kind);
+    c.record();
+    EXPECT_THAT(refused(c, ErrorKind::kInvalidArgument, [&] { c.cache().crop(-1); }), HasSubstr("crop(-1)"));
+    ASSERT_NO_FATAL_FAILURE(c.append({6, 9}));
+    EXPECT_THAT(refused(c, ErrorKind::kInvalidArgument, [&] { c.cache().crop(2); }),
+                ::testing::AllOf(HasSubstr("crop(2)"), HasSubstr("9 tokens")));
+    EXPECT_THAT(refused(c, ErrorKind::kInvalidArgument, [&] { c.cache().crop(-10); }),
+                ::testing::AllOf(HasSubstr("10"), HasSubstr("9")));
+    EXPECT_THAT(refused(c, ErrorKind::kInvalidArgument, [&] { c.cache().crop(-7); }),
+                ::testing::AllOf(HasSubstr("7 tokens"), HasSubstr("holds 6")));
+    refused(c, ErrorKind::kInvalidArgument, [&] { c.cache().crop(INT64_MIN); });
+    refused(c, ErrorKind::kInvalidArgument, [&] { c.cache().crop(INT64_MAX); });
+    c.crop(6);  // all of the shorter
+    ASSERT_NO_FATAL_FAILURE(c.append({3, 2}));
+  });
+}
+
+TEST(ContractCrop, WhatWasCroppedNeverShows) {
+  for_each_kind([](const CacheKind& kind) {
+    CheckedCache c(kind);
+    c.record();
+    ASSERT_NO_FATAL_FAILURE(c.append({10, 60}));
+    for (const std::int64_t n : {1, 5, 64, 130}) {
+      c.poison(n);
+      ASSERT_NO_FATAL_FAILURE(c.expect_same());
+      ASSERT_NO_FATAL_FAILURE(c.append({1, 1}));
+      ASSERT_NO_FATAL_FAILURE(c.append({17, 2}));
+    }
+  });
+}
+
+// Rows.
+
+TEST(ContractRows, ReorderSelectAndRepeat) {
+  for_each_kind([](const CacheKind& kind) {
+    CheckedCache c(kind);
+    ASSERT_NO_FATAL_FAILURE(c.append({70, 70, 70}));
+    c.select({2, 0, 0});
+    ASSERT_NO_FATAL_FAILURE(c.expect_same());
+    ASSERT_NO_FATAL_FAILURE(c.append({1, 2, 3}));
+    c.select({1});
+    c.repeat(3);
+    ASSERT_NO_FATAL_FAILURE(c.expect_same());
+    ASSERT_NO_FATAL_FAILURE(c.append({64, 1, 1}));
+    const Counts back = {2, 1, 0};
+    c.select(back);
+    ASSERT_NO_FATAL_FAILURE(c.append({1, 1, 1}));
+    EXPECT_THAT(refused(c, ErrorKind::kOutOfRange,
+                        [&] {
+                          c.cache().reorder({0, 3, 1});
+                        }),
+                ::testing::AllOf(HasSubstr("sequence 3"), HasSubstr("holds 3")));
+    refused(c, ErrorKind::kOutOfRange, [&] { c.cache().select({-1}); });
+    refused(c, ErrorKind::kInvalidArgument, [&] { c.cache().repeat_interleave(0); });
+    c.select({});
+    EXPECT_EQ(c.cache().n_sequences(), 0);
+  });
+}
+
+TEST(ContractRows, ReorderByTensor) {
+  CheckedCache a({.layers = {testing::layer_of(Retention::all())}});
+  ASSERT_NO_FATAL_FAILURE(a.append({3, 5}));
+  a.cache().reorder(at::tensor({1, 0}, at::kInt));
+  EXPECT_EQ(a.cache().lengths(), (Counts{5, 3}));
+}
+
+// Keys of ones and values of twos keep their own numbers and rows through everything.
+TEST(ContractRows, KeysAndValuesKeepTheirOwn) {
+  for_each_kind([](const CacheKind& kind) {
+    Cache cache = kind.make();
+    for (std::size_t l = 0; l < kind.layers.size(); ++l) {
+      const at::Tensor rows = at::arange(1, 4, at::kFloat).view({3, 1, 1, 1});
+      cache.update(rows.expand({3, 2, 2, kind.layers[l].key_dim}),
+                   (10 * rows).expand({3, 2, 2, kind.layers[l].value_dim}), static_cast<std::int64_t>(l));
+    }
+    cache.repeat_interleave(2);
+    cache.reorder({5, 0, 2});
+    for (const KvLayer& layer : cache.layers()) {
+      const at::Tensor expected = at::tensor({3.0f, 1.0f, 2.0f}).view({3, 1, 1, 1});
+      EXPECT_TRUE((layer.keys().to(at::kFloat) == expected).all().item<bool>());
+      EXPECT_TRUE((layer.values().to(at::kFloat) == 10 * expected).all().item<bool>());
+      EXPECT_EQ(layer.keys().sizes().slice(0, 2), at::IntArrayRef({3, 2}));
+    }
+  });
+}
+
+TEST(ContractReset, IsAsNew) {
+  for_each_kind([](const CacheKind& kind) {
+    CheckedCache c(kind);
+    ASSERT_NO_FATAL_FAILURE(c.append({100, 30}));
+    c.record();
+    ASSERT_NO_FATAL_FAILURE(c.append({5, 5}));
+    c.reset();
+    EXPECT_EQ(c.cache().seq_length(), 0);
+    EXPECT_EQ(c.cache().n_sequences(), 0);
+    EXPECT_TRUE(c.blocks().empty());
+    if (!kind.fixed) {
+      EXPECT_EQ(c.cache().n_bytes(), 0);
+    }
+    for (const KvLayer& layer : c.cache().layers()) EXPECT_FALSE(layer.recording());
+    ASSERT_NO_FATAL_FAILURE(c.append({40}));  // another number of sequences
+    ASSERT_NO_FATAL_FAILURE(c.append({90}));
+    ASSERT_NO_FATAL_FAILURE(c.expect_same());
+  });
+}
+
+// Copies.
+
+/// The bytes of all blocks that a cache holds, sequence by sequence.
+std::vector<std::byte> bytes_of(const Cache& cache) {
+  std::vector<std::byte> all;
+  for (const KvLayer& layer : cache.layers()) {
+    layer.each_block([&](const BlockRef& block) {
+      all.insert(all.end(), block.data(), block.data() + layer.codec().block_bytes());
+    });
+  }
+  return all;
+}
+
+TEST(ContractCopy, SharesUntilOneSideWrites) {
+  for_each_kind([](const CacheKind& kind) {
+    CheckedCache source(kind);
+    ASSERT_NO_FATAL_FAILURE(source.append({130, 65}));
+    CheckedCache copy = source.copy(2);
+    EXPECT_EQ(copy.blocks(), source.blocks());
+    const std::vector<std::byte> before = bytes_of(source.cache());
+    ASSERT_NO_FATAL_FAILURE(copy.append({70, 1}));
+    ASSERT_NO_FATAL_FAILURE(copy.expect_same());
+    ASSERT_NO_FATAL_FAILURE(source.expect_same());
+    EXPECT_EQ(bytes_of(source.cache()), before);
+    const std::vector<std::byte> of_copy = bytes_of(copy.cache());
+    ASSERT_NO_FATAL_FAILURE(source.append({1, 64}));  // the other way round
+    ASSERT_NO_FATAL_FAILURE(source.expect_same());
+    EXPECT_EQ(bytes_of(copy.cache()), of_copy);
+    ASSERT_NO_FATAL_FAILURE(copy.append({1, 1}));
+  });
+}
+
+TEST(ContractCopy, CropsAndCopiesOfCopies) {
+  for_each_kind([](const CacheKind& kind) {
+    CheckedCache source(kind);
+    source.record();
+    ASSERT_NO_FATAL_FAILURE(source.append({100, 100}));
+    const std::vector<std::byte> before = bytes_of(source.cache());
+    CheckedCache first = source.copy(2), second = first.copy(3);
+    first.crop(50);
+    ASSERT_NO_FATAL_FAILURE(first.append({5, 5}));
+    second.crop(3);
+    second.poison(9);
+    ASSERT_NO_FATAL_FAILURE(second.append({1, 1}));
+    EXPECT_EQ(bytes_of(source.cache()), before);
+    for (CheckedCache* c : {&source, &first, &second}) {
+      ASSERT_NO_FATAL_FAILURE(c->append({2, 2}));
+      ASSERT_NO_FATAL_FAILURE(c->expect_same());
+    }
+  });
+}
+
+TEST(ContractCopy, OutlivesItsSource) {
+  for_each_kind([](const CacheKind& kind) {
+    auto source = std::make_unique<CheckedCache>(kind);
+    ASSERT_NO_FATAL_FAILURE(source->append({70}));
+    CheckedCache copy = source->copy(2);
+    source.reset();
+    ASSERT_NO_FATAL_FAILURE(copy.expect_same());
+    ASSERT_NO_FATAL_FAILURE(copy.append({3}));
+  });
+}
+
+// Two threads work on two copies of one cache; the thread sanitizer's job runs this.
+TEST(ContractConcurrency, CopiesAreUsedByTwoThreadsAtOnce) {
+  for (const CacheKind& kind : {CacheKind{.layers = testing::layer_plans().front()},
+                                CacheKind{.layers = testing::layer_plans().back(), .dtype = DType::kBFloat16}}) {
+    SCOPED_TRACE(kind.name());
+    CheckedCache source(kind);
+    source.record();
+    ASSERT_NO_FATAL_FAILURE(source.append({150, 20}));
+    const std::vector<std::byte> before = bytes_of(source.cache());
+    CheckedCache copies[] = {source.copy(2), source.copy(3)};
+    std::vector<std::thread> threads;
+    for (CheckedCache& copy : copies) {
+      threads.emplace_back([&copy] {
+        for (std::int64_t step = 0; step < 20; ++step) {
+          copy.append({2, 2 + step});
+          copy.crop(step % 3);
+          CheckedCache another = copy.copy(static_cast<unsigned>(step));
+          another.append({1, 1});
+          if (step % 5 == 4) copy.select({1, 0});
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (CheckedCache& copy : copies) ASSERT_NO_FATAL_FAILURE(copy.expect_same());
+    EXPECT_EQ(bytes_of(source.cache()), before);
+  }
+}
+
+// Static caches.
+
+template <class Test>
+void for_each_static_kind(const Test& test) {
+  for_each_kind([&](const CacheKind& kind) {
+    if (kind.fixed) test(kind);
+  });
+}
+
+TEST(ContractStatic, TakesItsMemoryOnce) {
+  for_each_static_kind([](const CacheKind& kind) {
+    CheckedCache c(kind, kind.make(150));
+    ASSERT_NO_FATAL_FAILURE(c.append({8, 3}));
+    const std::int64_t n_bytes = c.cache().n_bytes();
+    EXPECT_GT(n_bytes, 0);
+    for (int i = 0; i < 140; ++i) {
+      ASSERT_NO_FATAL_FAILURE(c.append({1, 1}));
+      ASSERT_EQ(c.cache().n_bytes(), n_bytes) << i;
+    }
+    c.reset();
+    ASSERT_NO_FATAL_FAILURE(c.append({150, 150}));
+    c.reset();
+    ASSERT_NO_FATAL_FAILURE(c.append({40}));
+    c.repeat(2);
+    ASSERT_NO_FATAL_FAILURE(c.append({80, 1}));
+    EXPECT_EQ(c.cache().n_bytes(), n_bytes);
+    EXPECT_EQ(c.cache().max_length(), 150);
+  });
+}
+
+TEST(ContractStatic, FullIsAnErrorWithBothNumbers) {
+  for_each_static_kind([](const CacheKind& kind) {
+    CheckedCache c(kind, kind.make(100));
+    ASSERT_NO_FATAL_FAILURE(c.append({99, 50}));
+    const Counts two = {2, 2}, wide = {0, 51};
+    EXPECT_THAT(refused(c, ErrorKind::kFailedPrecondition, [&] { c.cache().prepare(two); }),
+                HasSubstr("99 cached + 2 new tokens exceed its capacity of 100; raise max_cache_len"));
+    EXPECT_THAT(refused(c, ErrorKind::kFailedPrecondition, [&] { c.cache().prepare(wide); }),
+                HasSubstr("50 cached + 51 new tokens"));
+    ASSERT_NO_FATAL_FAILURE(c.append({1, 50}));
+    const at::Tensor t = at::ones({2, 2, 1, 16});
+    EXPECT_THAT(refused(c, ErrorKind::kFailedPrecondition, [&] { c.cache().update(t, t, 0); }),
+                HasSubstr("100 cached + 1 new tokens"));
+  });
+}
+
+TEST(ContractStatic, BatchesOfFourTwoOneFourAndThenFive) {
+  for_each_static_kind([](const CacheKind& kind) {
+    CheckedCache c(kind, Cache(kind.shape(), {.max_cache_len = 100, .max_batch_size = 4}));
+    const std::int64_t n_bytes = c.cache().n_bytes();
+    EXPECT_GT(n_bytes, 0);
+    for (const std::size_t batch : {4, 2, 1, 4}) {
+      c.reset();
+      ASSERT_NO_FATAL_FAILURE(c.append(Counts(batch, 70)));
+      ASSERT_NO_FATAL_FAILURE(c.append(Counts(batch, 30)));
+      ASSERT_NO_FATAL_FAILURE(c.expect_same());
+    }
+    const Counts five(5, 1);
+    c.reset();
+    EXPECT_THAT(refused(c, ErrorKind::kInvalidArgument, [&] { c.cache().prepare(five); }),
+                ::testing::AllOf(HasSubstr("5 sequences"), HasSubstr("the 4")));
+    ASSERT_NO_FATAL_FAILURE(c.append({1, 1}));
+    EXPECT_THAT(refused(c, ErrorKind::kInvalidArgument, [&] { c.cache().repeat_interleave(3); }),
+                ::testing::AllOf(HasSubstr("6 sequences"), HasSubstr("max_batch_size of 4")));
+    EXPECT_EQ(c.cache().n_bytes(), n_bytes);
+  });
+}
+
+TEST(ContractStatic, RollbackIsInPlace) {
+  for_each_static_kind([](const CacheKind& kind) {
+    CheckedCache c(kind, kind.make(400));
+    c.record();
+    ASSERT_NO_FATAL_FAILURE(c.append({300}));
+    const std::set<const std::byte*> all = c.blocks();
+    const std::int64_t n_bytes = c.cache().n_bytes();
+    c.crop(0);
+    const std::set<const std::byte*> held = c.blocks();
+    ASSERT_NO_FATAL_FAILURE(c.append({40}));
+    c.crop(40);
+    EXPECT_EQ(c.blocks(), held);
+    ASSERT_NO_FATAL_FAILURE(c.append({10}));
+    EXPECT_EQ(c.cache().n_bytes(), n_bytes);
+    for (const std::byte* block : c.blocks()) EXPECT_TRUE(all.contains(block) || kind.limited());
+  });
+}
+
+// Memory and inputs.
+
+TEST(ContractMemory, PastTheBudgetNothingChanges) {
+  for_each_kind([](const CacheKind& kind) {
+    std::int64_t budget = 1;  // three blocks of every layer
+    const Cache plain = kind.make();
+    for (const KvLayer& layer : plain.layers()) budget += 3 * layer.codec().block_bytes();
+    CacheOptions options{.max_cache_bytes = budget};
+    if (kind.fixed) options.max_cache_len = 128;
+    CheckedCache c(kind, Cache(kind.shape(), options));
+    const Counts many(64, 128);
+    EXPECT_THAT(refused(c, ErrorKind::kOutOfMemory, [&] { c.cache().prepare(many); }),
+                HasSubstr("max_cache_bytes = " + std::to_string(budget)));
+    EXPECT_EQ(c.cache().n_sequences(), 0);
+    ASSERT_NO_FATAL_FAILURE(c.append({60}));
+    if (!kind.limited()) {
+      const Counts rest = {1 << 20};
+      refused(c, kind.fixed ? ErrorKind::kFailedPrecondition : ErrorKind::kOutOfMemory,
+              [&] { c.cache().prepare(rest); });
+    }
+    ASSERT_NO_FATAL_FAILURE(c.append({8}));
+  });
+}
+
+TEST(ContractMemory, SharedBlocksCountOnce) {
+  for_each_kind([](const CacheKind& kind) {
+    CheckedCache c(kind);
+    ASSERT_NO_FATAL_FAILURE(c.append({100}));
+    const std::int64_t one = c.cache().n_bytes();
+    if (kind.fixed) return;
+    c.repeat(4);
+    EXPECT_EQ(c.cache().n_bytes(), one);
+    CheckedCache copy = c.copy(2);
+    EXPECT_EQ(copy.cache().n_bytes(), one);
+  });
+}
+
+TEST(ContractInput, UpdateRefusesWhatDoesNotFit) {
+  for_each_kind([](const CacheKind& kind) {
+    CheckedCache c(kind);
+    ASSERT_NO_FATAL_FAILURE(c.append({3, 3}));
+    const std::int64_t value_dim = kind.layers[0].value_dim;
+    const at::Tensor k = at::ones({2, 2, 1, 16}), v = at::ones({2, 2, 1, value_dim});
+    const auto refuse = [&](ErrorKind error, const at::Tensor& keys, const at::Tensor& values, std::int64_t layer = 0) {
+      return refused(c, error, [&] { c.cache().update(keys, values, layer); });
+    };
+    EXPECT_THAT(refuse(ErrorKind::kInvalidArgument, at::ones({2, 2, 1, 15}), v), HasSubstr("[2, 2, 1, 15]"));
+    refuse(ErrorKind::kInvalidArgument, at::ones({2, 3, 1, 16}), v);
+    refuse(ErrorKind::kInvalidArgument, at::ones({2, 2, 2, 16}), v);
+    refuse(ErrorKind::kInvalidArgument, at::ones({2, 2, 16}), v);
+    EXPECT_THAT(refuse(ErrorKind::kInvalidArgument, at::ones({3, 2, 1, 16}), at::ones({3, 2, 1, value_dim})),
+                ::testing::AllOf(HasSubstr("3 sequences"), HasSubstr("holds 2")));
+    EXPECT_THAT(refuse(ErrorKind::kInvalidArgument, k.clone().requires_grad_(), v), HasSubstr("require grad"));
+    refuse(ErrorKind::kInvalidArgument, k, v.clone().requires_grad_());
+    EXPECT_THAT(refuse(ErrorKind::kOutOfRange, k, v, 99), HasSubstr("layer 99"));
+    refuse(ErrorKind::kOutOfRange, k, v, -1);
+    ASSERT_NO_FATAL_FAILURE(c.append({1, 2}));
+    EXPECT_THAT(refuse(ErrorKind::kFailedPrecondition, k, v), ::testing::AllOf(HasSubstr("4"), HasSubstr("5")));
+  });
+}
+
+TEST(ContractInput, PrepareRefusesAnotherBatch) {
+  for_each_kind([](const CacheKind& kind) {
+    CheckedCache c(kind);
+    ASSERT_NO_FATAL_FAILURE(c.append({3, 3}));
+    const Counts three(3, 1), negative = {1, -1};
+    EXPECT_THAT(refused(c, ErrorKind::kInvalidArgument, [&] { c.cache().prepare(three); }),
+                ::testing::AllOf(HasSubstr("3 sequences"), HasSubstr("holds 2")));
+    refused(c, ErrorKind::kInvalidArgument, [&] { c.cache().prepare(negative); });
+  });
+}
+
+}  // namespace
+}  // namespace mneme

@@ -1,0 +1,176 @@
+#include "mneme/cache/kv_layer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/support/dense_attention.h"
+#include "tests/support/matrix.h"
+#include "tests/support/thrown.h"
+
+// What a layer shows is in contract_test.cc; this is how it takes and gives back memory, and attention's options.
+namespace mneme {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::Matrix;
+using testing::thrown;
+
+struct Harness {
+  std::shared_ptr<const Codec> codec = float_codec(DType::kFloat32, 1, 16, 16);
+  std::shared_ptr<BlockPool> pool =
+      std::make_shared<BlockPool>(codec->block_bytes(), at::kCPU, std::make_shared<ByteBudget>(0));
+  ops::Workspace workspace{at::kCPU};
+
+  KvLayer layer(const Retention& retention, std::int64_t n_sequences = 1) {
+    KvLayer result({.retention = retention, .codec = codec}, pool);
+    result.start(n_sequences);
+    return result;
+  }
+  void append(KvLayer& layer, std::int64_t n, unsigned seed = 1) {
+    const at::Tensor t = Matrix::random(n, 16, seed).tensor().view({1, 1, n, 16}).clone();
+    layer.update(workspace, t, t);
+  }
+};
+
+TEST(KvLayer, TakesBlocksAsTokensCome) {
+  Harness h;
+  KvLayer layer = h.layer(Retention::all());
+  for (std::int64_t n = 1; n <= 200; ++n) {
+    h.append(layer, 1);
+    ASSERT_EQ(h.pool->n_in_use(), (n + 63) / 64);
+  }
+}
+
+TEST(KvLayer, BlocksNeededIsEnough) {
+  for (const Retention& retention : {Retention::all(), Retention::last(1), Retention::last(65), Retention::chunk(70),
+                                     Retention::sinks_and_last(4, 8)}) {
+    for (const std::int64_t before : {0, 1, 63, 64, 100, 300}) {
+      for (const std::int64_t n : {1, 63, 64, 65, 200}) {
+        Harness h;
+        KvLayer layer = h.layer(retention);
+        if (before) h.append(layer, before);
+        const KvLayer fork = layer;  // its tail is shared now
+        const std::int64_t counts[] = {n};
+        const std::int64_t needed = layer.blocks_needed(counts);
+        h.pool->reserve(needed);
+        const std::int64_t capacity = h.pool->capacity();
+        h.append(layer, n);
+        ASSERT_EQ(h.pool->capacity(), capacity) << retention.name() << ' ' << before << " + " << n;
+        ASSERT_LE(needed, (n + 63) / 64 + 2);
+      }
+    }
+  }
+}
+
+TEST(KvLayer, PeakBlocksIsWhatAPromptOfAnyLengthHolds) {
+  for (const Retention& retention :
+       {Retention::all(), Retention::last(1), Retention::last(2), Retention::last(64), Retention::last(100),
+        Retention::chunk(8), Retention::chunk(70), Retention::sinks_and_last(70, 65)}) {
+    for (const std::int64_t length : {1, 64, 65, 129, 1000}) {
+      Harness h;
+      h.pool->reserve(h.layer(retention).peak_blocks(length));
+      const std::int64_t capacity = h.pool->capacity();
+      KvLayer at_once = h.layer(retention);
+      h.append(at_once, length);
+      at_once.reset();
+      KvLayer piecewise = h.layer(retention);
+      for (std::int64_t n = 0; n < length; n += 37) h.append(piecewise, std::min<std::int64_t>(37, length - n));
+      EXPECT_EQ(h.pool->capacity(), capacity) << retention.name() << ' ' << length;
+    }
+  }
+}
+
+TEST(KvLayer, ASharedTailIsCopiedOnce) {
+  Harness h;
+  KvLayer layer = h.layer(Retention::all());
+  h.append(layer, 100);
+  KvLayer fork = layer;
+  EXPECT_EQ(h.pool->n_in_use(), 2);
+  h.append(fork, 1);
+  EXPECT_EQ(h.pool->n_in_use(), 3);
+  for (int i = 0; i < 20; ++i) h.append(fork, 1);
+  EXPECT_EQ(h.pool->n_in_use(), 3);
+  h.append(layer, 1);  // nobody else holds its tail any more
+  EXPECT_EQ(h.pool->n_in_use(), 3);
+}
+
+TEST(KvLayer, GivesBackWhenItIsAssignedOrReset) {
+  Harness h;
+  {
+    KvLayer a = h.layer(Retention::all());
+    h.append(a, 100);
+    a.reset();
+    EXPECT_EQ(h.pool->n_in_use(), 0);
+    EXPECT_EQ(a.n_sequences(), 0);
+  }
+  // The assigned layer was the last to hold its pool.
+  auto other = std::make_unique<Harness>();
+  KvLayer a = h.layer(Retention::all()), b = other->layer(Retention::last(8));
+  h.append(a, 70);
+  other->append(b, 70);
+  other.reset();
+  b = a;
+  b = std::move(a);
+  EXPECT_EQ(b.length(0), 70);
+  EXPECT_EQ(h.pool->n_in_use(), 2);
+}
+
+TEST(KvLayer, SpareSlotsAreZeroAfterACrop) {
+  Harness h;
+  KvLayer layer = h.layer(Retention::all());
+  h.append(layer, 60);
+  layer.crop(50);
+  h.append(layer, 1);
+  layer.each_block([&](const BlockRef& block) {
+    const auto [k, v] = h.codec->load(block.data(), 11, 53, at::kCPU);
+    EXPECT_TRUE(k.eq(0).all().item<bool>() && v.eq(0).all().item<bool>());
+  });
+}
+
+TEST(KvLayer, AttendTakesSoftcapSinksAndScale) {
+  Harness h;
+  for (const Retention& retention : {Retention::all(), Retention::last(5)}) {
+    KvLayer layer = h.layer(retention);
+    Matrix keys = Matrix::random(20, 16, 1), values = Matrix::random(20, 16, 2), q = Matrix::random(20, 3 + 48, 3),
+           out(20, 48);
+    const std::vector<float> sinks = {0.5f, -1.0f, 2.0f};
+    const std::int64_t row_starts[] = {0, 20};
+    layer.attend(h.workspace, row_starts, {.keys = keys.rows(), .values = values.rows()},
+                 {.q = q.rows(),
+                  .q_offset = 3,
+                  .n_heads = 3,
+                  .scale = 0.3f,
+                  .softcap = 4.0f,
+                  .sinks = testing::tensor_of(sinks)},
+                 out.rows());
+    const testing::DenseAttention dense{
+        .key_dim = 16, .value_dim = 16, .scale = 0.3f, .softcap = 4.0, .visibility = retention.visibility()};
+    for (std::int64_t i = 0; i < 20; ++i) {
+      for (std::int64_t head = 0; head < 3; ++head) {
+        const auto exact = dense(
+            q.row(i) + 3 + 16 * head, i, [&](std::int64_t j) { return keys.row(j); },
+            [&](std::int64_t j) { return values.row(j); }, sinks[static_cast<std::size_t>(head)]);
+        for (std::int64_t d = 0; d < 16; ++d)
+          ASSERT_NEAR(out.row(i)[16 * head + d], exact[static_cast<std::size_t>(d)], 1e-5);
+      }
+    }
+  }
+}
+
+TEST(KvLayer, AttendRefusesAnotherNumberOfSequences) {
+  Harness h;
+  KvLayer layer = h.layer(Retention::all(), 2);
+  Matrix rows(1, 16), out(1, 16);
+  const std::int64_t row_starts[] = {0, 1};
+  EXPECT_THAT(thrown(ErrorKind::kInvalidArgument,
+                     [&] {
+                       layer.attend(h.workspace, row_starts, {.keys = rows.rows(), .values = rows.rows()},
+                                    {.q = rows.rows(), .n_heads = 1}, out.rows());
+                     }),
+              HasSubstr("1 sequences were given to a layer that holds 2"));
+}
+
+}  // namespace
+}  // namespace mneme

@@ -1,0 +1,168 @@
+#include "mneme/models/loading.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "mneme/base/log.h"
+#include "tests/support/matrix.h"
+#include "tests/support/random_model.h"
+#include "tests/support/thrown.h"
+
+namespace mneme {
+namespace {
+
+using testing::bits;
+using testing::Checkpoint;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using testing::Matrix;
+using testing::TempFolder;
+using testing::thrown;
+
+/// Warnings while this lives.
+class Warnings {
+ public:
+  Warnings() {
+    set_warning_handler([this](const std::string& message) { messages.push_back(message); });
+  }
+  ~Warnings() { set_warning_handler({}); }
+  std::vector<std::string> messages;
+};
+
+/// y = W x of a layer, by the layer itself.
+Matrix apply(const ops::Linear& linear, Matrix x) {
+  ops::Workspace workspace(at::kCPU);
+  Matrix y(x.n, linear.out_features());
+  linear.forward(workspace, x.rows(), y.rows());
+  return y;
+}
+
+TEST(LoadLinear, PartsLieOneAfterTheOther) {
+  Checkpoint checkpoint;
+  checkpoint.config = {{"model_type", "llama"}};
+  for (const auto& [name, n] : {std::pair{"a", 20}, {"b", 3}, {"c", 41}}) {
+    checkpoint.add(std::string(name) + ".weight", {n, 32});
+    checkpoint.add(std::string(name) + ".bias", {n});
+  }
+  const TempFolder folder;
+  const Weights weights = Weights::open(checkpoint.write(folder));
+  const Matrix x = Matrix::random(3, 32, 1);
+  for (const bool bias : {false, true}) {
+    const auto load = [&](const std::vector<LinearPart>& parts) {
+      return load_linear(weights, parts, 32, bias, DType::kFloat32, at::kCPU);
+    };
+    const Matrix fused = apply(load({{"a", 20}, {"b", 3}, {"c", 41}}), x);
+    const Matrix a = apply(load({{"a", 20}}), x), b = apply(load({{"b", 3}}), x), c = apply(load({{"c", 41}}), x);
+    ASSERT_EQ(fused.width, 64);
+    for (std::int64_t i = 0; i < 3; ++i) {
+      std::vector<float> expected(a.row(i), a.row(i + 1));
+      expected.insert(expected.end(), b.row(i), b.row(i + 1));
+      expected.insert(expected.end(), c.row(i), c.row(i + 1));
+      EXPECT_EQ(bits({fused.row(i), fused.row(i + 1)}), bits(expected));
+    }
+  }
+  EXPECT_THAT(weights.unused(), IsEmpty());
+}
+
+TEST(LoadLinear, NamesWhatIsMissingOrMisshapen) {
+  const TempFolder folder;
+  Checkpoint checkpoint = testing::random_checkpoint();
+  const Weights weights = Weights::open(checkpoint.write(folder));
+  const std::string o = "model.layers.0.self_attn.o_proj";
+  EXPECT_THAT(thrown(ErrorKind::kCorruptData,
+                     [&] {
+                       load_linear(weights, {{"model.nothing", 64}}, 64, false, DType::kFloat32, at::kCPU);
+                     }),
+              HasSubstr("model.nothing.weight is missing"));
+  EXPECT_THAT(thrown(ErrorKind::kCorruptData,
+                     [&] {
+                       load_linear(weights, {{o, 64}}, 64, true, DType::kFloat32, at::kCPU);
+                     }),
+              HasSubstr(o + ".bias is missing"));
+  EXPECT_THAT(thrown(ErrorKind::kCorruptData,
+                     [&] {
+                       load_linear(weights, {{o, 63}}, 64, false, DType::kFloat32, at::kCPU);
+                     }),
+              HasSubstr(o + ".weight has shape [64, 64], the configuration asks for [63, 64]"));
+}
+
+TEST(LoadVector, IsRoundedToTheDtype) {
+  Checkpoint checkpoint;
+  checkpoint.config = {{"model_type", "llama"}};
+  checkpoint.add("v", {50});
+  const TempFolder folder;
+  const Weights weights = Weights::open(checkpoint.write(folder));
+  for (const DType dtype : testing::kDTypes) {
+    const at::Tensor v = load_vector(weights, "v", 50, dtype, at::kCPU);
+    ASSERT_EQ(v.scalar_type(), at::kFloat);
+    for (std::int64_t i = 0; i < 50; ++i) {
+      EXPECT_EQ(v[i].item<float>(),
+                testing::rounded(dtype, checkpoint.tensors["v"].values[static_cast<std::size_t>(i)]));
+    }
+  }
+  thrown(ErrorKind::kCorruptData, [&] { load_vector(weights, "v", 49, DType::kFloat32, at::kCPU); });
+}
+
+// The four combinations of a tied config and a head in the file, and a head that differs.
+class LoadHead : public ::testing::Test {
+ protected:
+  LoadHead() {
+    checkpoint_.config = {{"model_type", "llama"}};
+    checkpoint_.add("embed", {40, 32});
+    head_ = checkpoint_.tensors["embed"];
+  }
+
+  Matrix head(bool tied) {
+    const Weights weights = Weights::open(checkpoint_.write(folder_));
+    const StoredTensor& embedding = weights.get("embed", {40, 32});
+    const Matrix y = apply(load_head(weights, embedding, "head", tied, DType::kFloat32, at::kCPU), x_);
+    EXPECT_THAT(weights.unused(), IsEmpty());
+    return y;
+  }
+  /// What a head of these weights gives.
+  Matrix expected(const Checkpoint::Tensor& t) const {
+    const ops::Linear linear(40, 32, DType::kFloat32, at::kCPU, [&](std::int64_t first, std::int64_t n, float* out) {
+      std::copy_n(t.values.data() + 32 * first, 32 * n, out);
+    });
+    return apply(linear, x_);
+  }
+
+  Checkpoint checkpoint_;
+  Checkpoint::Tensor head_;
+  TempFolder folder_;
+  Matrix x_ = Matrix::random(2, 32, 9);
+  Warnings warnings_;
+};
+
+TEST_F(LoadHead, TiedAndAbsentIsShared) {
+  EXPECT_EQ(bits(head(true).values), bits(expected(checkpoint_.tensors["embed"]).values));
+  EXPECT_THAT(warnings_.messages, IsEmpty());
+}
+
+TEST_F(LoadHead, TiedAndEqualIsFine) {
+  checkpoint_.tensors["head"] = head_;
+  EXPECT_EQ(bits(head(true).values), bits(expected(head_).values));
+  EXPECT_THAT(warnings_.messages, IsEmpty());
+}
+
+TEST_F(LoadHead, TiedAndDifferentTakesTheEmbeddingAndWarns) {
+  checkpoint_.tensors["head"] = head_;
+  checkpoint_.tensors["head"].values[77] += 1;
+  EXPECT_EQ(bits(head(true).values), bits(expected(head_).values));
+  EXPECT_THAT(warnings_.messages, ElementsAre(HasSubstr("head differs from embed")));
+}
+
+TEST_F(LoadHead, UntiedTakesTheHead) {
+  checkpoint_.tensors["head"] = head_;
+  checkpoint_.tensors["head"].values[77] += 1;
+  EXPECT_EQ(bits(head(false).values), bits(expected(checkpoint_.tensors["head"]).values));
+  EXPECT_THAT(warnings_.messages, IsEmpty());
+}
+
+TEST_F(LoadHead, UntiedAndAbsentIsAnError) {
+  EXPECT_THAT(thrown(ErrorKind::kCorruptData, [&] { head(false); }), HasSubstr("head is missing"));
+}
+
+}  // namespace
+}  // namespace mneme
