@@ -48,7 +48,9 @@ void Console::write(std::string_view text) {
   if (problem != 0) throw std::system_error(problem, std::generic_category(), "cannot write to standard output");
 }
 
-void Console::write_json(const Json& object) { write(object.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n"); }
+void Console::write_json(const Json& object) {
+  write(object.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+}
 
 void Console::say(std::string_view text) {
   end_progress();

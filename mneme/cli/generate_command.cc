@@ -64,7 +64,10 @@ void add_sampling_flags(CLI::App& app, GenerateOptions& options) {
   app.add_flag_callback(
          "--do-sample", [&options] { options.do_sample = true; }, "Draw tokens by their probability, not the likeliest")
       ->group("Choice of tokens");
-  number("--seed", options.seed, "N", "The same seed draws the same text [random, and reported]");
+  app.add_option("--seed", options.seed, "The same seed draws the same text [random, and reported]")
+      ->group("Choice of tokens")
+      ->type_name("N")
+      ->check([](const std::string& text) { return text.starts_with('-') ? "a seed is 0 or more" : ""; });
   number("--temperature", options.temperature, "X", "Below 1 sharper, above 1 flatter; 0 is greedy [1]");
   number("--top-k", options.top_k, "N", "Only the N likeliest; 0: all [50]");
   number("--top-p", options.top_p, "P", "Only the likeliest that together reach P [1]");

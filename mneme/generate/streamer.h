@@ -14,9 +14,12 @@ class TextStreamer {
  public:
   TextStreamer(const Tokenizer& tokenizer, std::function<void(std::string_view)> write,
                DecodeOptions options = {.skip_special_tokens = true})
-      : detokenizer_(tokenizer, options), write_(std::move(write)) {}
+      : detokenizer_(tokenizer, options), n_known_(tokenizer.vocab_size()), write_(std::move(write)) {}
 
-  void put(std::int64_t id) { emit(detokenizer_.put(id)); }
+  /// Models have rows for more ids than their tokenizers have tokens; those have no text.
+  void put(std::int64_t id) {
+    if (id < n_known_) emit(detokenizer_.put(id));
+  }
   void end() { emit(detokenizer_.finish()); }
 
   /// For a batch of one; the streamer must outlive it.
@@ -30,6 +33,7 @@ class TextStreamer {
   }
 
   Detokenizer detokenizer_;
+  std::int64_t n_known_;
   std::function<void(std::string_view)> write_;
 };
 

@@ -48,7 +48,8 @@ class HeaderReader {
     const Json& dtype = field(name, json, "dtype");
     const Json& shape = field(name, json, "shape");
     const Json& offsets = field(name, json, "data_offsets");
-    require(dtype.is_string() && dtype_bits(dtype.get_ref<const std::string&>()), name, "has an unknown \"dtype\"");
+    check(dtype.is_string() && dtype_bits(dtype.get_ref<const std::string&>()), ErrorKind::kCorruptData,
+          "{}: {} has an unknown \"dtype\" {} in the header", file_, printable(name), printable(dtype.dump()));
     require(shape.is_array(), name, "has a \"shape\" that is not a list");
     require(offsets.is_array() && offsets.size() == 2, name, "has \"data_offsets\" that are not two numbers");
     Entry entry{.tensor = {.name = name, .dtype = dtype.get<std::string>(), .shape = {}, .data = {}},

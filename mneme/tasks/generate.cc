@@ -13,8 +13,7 @@ namespace {
 /// The text of each sequence's new tokens, in whole characters as they come.
 class Texts {
  public:
-  Texts(const Tokenizer& tokenizer, std::size_t n_sequences, const GenerateEvents& events)
-      : n_known_(tokenizer.vocab_size()), texts_(n_sequences) {
+  Texts(const Tokenizer& tokenizer, std::size_t n_sequences, const GenerateEvents& events) : texts_(n_sequences) {
     for (std::size_t i = 0; i < n_sequences; ++i) {
       streamers_.emplace_back(tokenizer, [this, i, &events](std::string_view piece) {
         texts_[i] += piece;
@@ -23,10 +22,7 @@ class Texts {
     }
   }
 
-  /// Models have rows for more ids than their tokenizer has tokens; those have no text.
-  void put(std::int64_t sequence, std::int64_t id) {
-    if (id < n_known_) streamers_[static_cast<std::size_t>(sequence)].put(id);
-  }
+  void put(std::int64_t sequence, std::int64_t id) { streamers_[static_cast<std::size_t>(sequence)].put(id); }
 
   Json finish() {
     for (TextStreamer& streamer : streamers_) streamer.end();
@@ -34,7 +30,6 @@ class Texts {
   }
 
  private:
-  std::int64_t n_known_;
   std::vector<std::string> texts_;
   std::vector<TextStreamer> streamers_;
 };

@@ -28,15 +28,18 @@ at::Device device_of(const ModelRequest& request) {
   return at::kCUDA;
 }
 
-std::optional<TextTokenizer> load_tokenizer(const std::string& path, TokenizerNeed need) {
-  if (need == TokenizerNeed::kOptional && fs::is_directory(path) && !fs::exists(fs::path(path) / "tokenizer.json")) {
-    return std::nullopt;
-  }
+bool comes_without_tokenizer(const std::string& path) {
+  return fs::is_directory(path) && !fs::exists(fs::path(path) / "tokenizer.json");
+}
+
+/// The tokenizer that was loaded beside the model, or a warning instead where it is not needed.
+std::optional<TextTokenizer> finish(std::future<TextTokenizer>& tokenizer, const std::string& path,
+                                    TokenizerNeed need) {
   try {
-    return AutoTokenizer::from_pretrained(path);
+    return tokenizer.get();
   } catch (const Error& error) {
     if (need == TokenizerNeed::kRequired) throw;
-    warn(fmt::format("no texts, ids only: {}", error.what()));
+    if (!comes_without_tokenizer(path)) warn(fmt::format("no texts, ids only: {}", error.what()));
     return std::nullopt;
   }
 }
@@ -64,9 +67,9 @@ Loaded load(const ModelRequest& request, TokenizerNeed need) {
   LoadOptions options{.dtype = std::nullopt, .device = device_of(request)};
   if (const auto dtype = dtype_of(request)) options.dtype = ops::scalar_type(*dtype);
 
-  auto tokenizer = std::async(std::launch::async, load_tokenizer, request.path, need);
+  auto tokenizer = std::async(std::launch::async, AutoTokenizer::from_pretrained, request.path);
   Loaded loaded{.model = AutoModelForCausalLM::from_pretrained(request.path, options),
-                .tokenizer = tokenizer.get(),
+                .tokenizer = finish(tokenizer, request.path, need),
                 .name = name_of_path(request.path),
                 .load_ms = 0};
   loaded.load_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();

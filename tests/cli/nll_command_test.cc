@@ -51,7 +51,7 @@ TEST(NllCommandTest, IsTheMeanOfTheSurpriseOfEachToken) {
 TEST(NllCommandTest, ReadsTextAndShowsASentenceWithoutJson) {
   const TinyModel model;
   const Finished finished =
-      run({"nll", "--model", model.path(), "--text-file", "-", "--prefill", "2"}, {.input = "abcdefgh"});
+      run({"nll", "--model", model.path(), "--text-file", "-", "--prefill", "2"}, {.input = "!\"#$%&'("});
   EXPECT_EQ(finished.code, 0) << finished.err;
   EXPECT_THAT(finished.out, ::testing::HasSubstr("nats a token over 5 tokens"));
 }

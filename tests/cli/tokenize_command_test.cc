@@ -10,7 +10,7 @@ TEST(TokenizeCommandTest, TakesTextFromFlagFileAndStandardInput) {
   const TinyModel model;
   const Json from_flag = run_json({"tokenize", "--model", model.path(), "--text", "Hé"});
   EXPECT_EQ(from_flag["decoded"], "Hé");
-  EXPECT_EQ(from_flag["ids"].size(), 3u);  // bytes
+  EXPECT_EQ(from_flag["ids"][0], 39);
   const TempFolder folder;
   EXPECT_EQ(run_json({"tokenize", "--model", model.path(), "--text-file", folder.write("t", "Hé")}), from_flag);
   EXPECT_EQ(run_json({"tokenize", "--model", model.path()}, {.input = "Hé"}), from_flag);

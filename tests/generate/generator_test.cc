@@ -1,5 +1,6 @@
 #include "mneme/generate/generator.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -134,7 +135,8 @@ TEST_F(GeneratorTest, LimitsOfSamplingAreGreedyAndAlwaysValid) {
     EXPECT_EQ(run(prompt, options).new_tokens[0], greedy);
   }
   for (const std::int64_t top_k : {0, 1000}) {
-    for (const std::int64_t id : run(prompt, {.max_new_tokens = 8, .do_sample = true, .top_k = top_k}).new_tokens[0]) {
+    const Ids ids = run(prompt, {.max_new_tokens = 8, .do_sample = true, .top_k = top_k}).new_tokens[0];
+    for (const std::int64_t id : ids) {
       EXPECT_TRUE(id >= 0 && id < 512) << id;
     }
   }
@@ -153,16 +155,16 @@ TEST_F(GeneratorTest, EndsWhenAskedAndWhenTimeIsUp) {
 TEST_F(GeneratorTest, StopStringsSeeTheTextOfNewTokensOnly) {
   const Ids prompt = some_ids(5);
   const Ids free = run(prompt, {.max_new_tokens = 10}).new_tokens[0];
-  GenerateOptions options{.max_new_tokens = 10, .stop_strings = {"<" + std::to_string(free[4]) + ">"}};
+  GenerateOptions options{.max_new_tokens = 10, .stop_strings = {fmt::format("<{}>", free[4])}};
   options.tokenizer_decode = [](const Ids& ids) {
     std::string text;
-    for (const std::int64_t id : ids) text += "<" + std::to_string(id) + ">";
+    for (const std::int64_t id : ids) text += fmt::format("<{}>", id);
     return text;
   };
   const GenerateOutput output = run(prompt, options);
   EXPECT_EQ(output.new_tokens[0], Ids(free.begin(), std::find(free.begin(), free.end(), free[4]) + 1));
   EXPECT_EQ(output.finish_reasons[0], "stop");
-  options.stop_strings = {"<" + std::to_string(prompt[4]) + ">"};
+  options.stop_strings = {fmt::format("<{}>", prompt[4])};
   if (std::find(free.begin(), free.end(), prompt[4]) == free.end()) {
     EXPECT_EQ(run(prompt, options).finish_reasons[0], "length");
   }

@@ -90,7 +90,7 @@ TEST_P(GoldenTest, SameBitsHoweverComputedInBFloat16) { expect_same_bits(GetPara
 TEST_P(GoldenTest, SameBitsHoweverComputedInFloat16) { expect_same_bits(GetParam(), at::kHalf); }
 
 INSTANTIATE_TEST_SUITE_P(Models, GoldenTest, ::testing::ValuesIn(testing::kGoldenModels),
-                         [](const auto& info) { return info.param; });
+                         [](const auto& test) { return test.param; });
 
 }  // namespace
 }  // namespace mneme

@@ -105,7 +105,7 @@ TEST_P(PositionsTest, RowsWithoutPaddingKeepFiniteLogitsBesideLongOnes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, PositionsTest, ::testing::ValuesIn(testing::kGoldenModels),
-                         [](const auto& info) { return info.param; });
+                         [](const auto& test) { return test.param; });
 
 }  // namespace
 }  // namespace mneme

@@ -28,6 +28,16 @@ TEST(StreamerTest, WritesWholeCharactersOnlyAndNothingForSpecialTokens) {
   EXPECT_GE(pieces.size(), 5u);
 }
 
+TEST(StreamerTest, IdsThatOnlyTheModelKnowsHaveNoText) {
+  const testing::TinyModel model;
+  const Tokenizer tokenizer = Tokenizer::from_pretrained(model.path());
+  std::string written;
+  TextStreamer streamer(tokenizer, [&](std::string_view piece) { written += piece; });
+  for (const std::int64_t id : {0, 503, 511, 1}) streamer.put(id);
+  streamer.end();
+  EXPECT_EQ(written, "!\"");
+}
+
 TEST(StreamerTest, EndWritesWhatWasHeldBack) {
   const testing::TinyModel model;
   const Tokenizer tokenizer = Tokenizer::from_pretrained(model.path());
