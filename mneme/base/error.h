@@ -36,7 +36,8 @@ class Error : public std::runtime_error {
 /// Throws Error(kind, format, args...) unless `condition` holds.
 template <class... Args>
 inline void check(bool condition, ErrorKind kind, fmt::format_string<Args...> format, Args&&... args) {
-  if (!condition) [[unlikely]] throw Error(kind, format, std::forward<Args>(args)...);
+  if (!condition) [[unlikely]]
+    throw Error(kind, format, std::forward<Args>(args)...);
 }
 
 }  // namespace mneme

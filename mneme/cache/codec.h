@@ -16,9 +16,9 @@ namespace mneme {
 
 /// New keys and values of one layer as they come out of its projections: rows of all new tokens, heads side by side.
 struct KeyValueRows {
-  ops::Rows keys;  ///< key of head h: keys[n][key_offset + h * key_dim ..]
+  ops::Rows keys = {};  ///< key of head h: keys[n][key_offset + h * key_dim ..]
   std::int64_t key_offset = 0;
-  ops::Rows values;
+  ops::Rows values = {};
   std::int64_t value_offset = 0;
 };
 

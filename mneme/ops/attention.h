@@ -13,7 +13,7 @@ namespace mneme::ops {
 /// One sequence's part of an attention call: its new queries and where its blocks lie.
 struct AttendSequence {
   /// spans[s]: the pointers of blocks kSpanBlocks * (first_span + s) .. ; null entries where nothing is held.
-  std::span<const std::byte* const* const> spans;
+  std::span<const std::byte* const* const> spans = {};
   std::int64_t first_span = 0;
   std::int64_t first_query = 0;  ///< index in the sequence of its first new token; key i is token i
   std::int64_t first_row = 0;    ///< its row in q and out
@@ -21,11 +21,11 @@ struct AttendSequence {
 };
 
 struct AttendOptions {
-  kernels::BlockLayout layout;
+  kernels::BlockLayout layout = {};
   std::int64_t n_heads = 0;  ///< query heads, a multiple of layout.n_heads
   float scale = 1.0f;        ///< usually 1 / sqrt(key_dim)
   float softcap = 0.0f;      ///< 0: none
-  kernels::Visibility visibility;
+  kernels::Visibility visibility = {};
   at::Tensor sinks = {};  ///< [n_heads] float32 sink logits, or undefined
 };
 

@@ -36,7 +36,8 @@ Rope::Rope(std::int64_t dim, const RopeOptions& options) : dim_(dim) {
   const bool llama3 = options.type == "llama3", linear = options.type == "linear";
   check(llama3 || linear || options.type == "default", ErrorKind::kUnsupported,
         "rope_type \"{}\" is not supported; there are default, linear and llama3", options.type);
-  check(options.factor > 0 && std::isfinite(options.factor), ErrorKind::kInvalidArgument, "rope factor must be positive, it is {}", options.factor);
+  check(options.factor > 0 && std::isfinite(options.factor), ErrorKind::kInvalidArgument,
+        "rope factor must be positive, it is {}", options.factor);
   if (llama3) {
     check(options.original_max_position_embeddings > 0 && options.low_freq_factor > 0 &&
               options.high_freq_factor > options.low_freq_factor,

@@ -43,7 +43,7 @@ TEST(StreamerTest, EndWritesWhatWasHeldBack) {
   const Tokenizer tokenizer = Tokenizer::from_pretrained(model.path());
   std::string written;
   TextStreamer streamer(tokenizer, [&](std::string_view piece) { written += piece; });
-  streamer.put(tokenizer.encode("é").front());  // half of it
+  streamer.put(tokenizer.encode("漢").front());  // a part of it
   EXPECT_EQ(written, "");
   streamer.end();
   EXPECT_EQ(written, "\uFFFD");

@@ -25,6 +25,15 @@ struct CacheKind {
   bool limited() const {
     return std::ranges::any_of(layers, [](const LayerShape& layer) { return layer.retention.limited(); });
   }
+  /// Tokens at which every layer of limited retention has let something go.
+  std::int64_t full_length() const {
+    std::int64_t longest = 0;
+    for (const LayerShape& layer : layers) {
+      const kernels::Visibility& v = layer.retention.visibility();
+      longest = std::max({longest, v.window, v.chunk});
+    }
+    return longest + 5;
+  }
   CacheShape shape() const { return {.layers = layers, .dtype = dtype}; }
   Cache make(std::int64_t max_cache_len = 700) const {
     return Cache(shape(), {.max_cache_len = fixed ? std::optional(max_cache_len) : std::nullopt});
@@ -45,6 +54,17 @@ inline std::vector<std::vector<LayerShape>> layer_plans() {
   plans.push_back({layer_of(Retention::last(8)), layer_of(Retention::all(), 24), layer_of(Retention::chunk(70)),
                    layer_of(Retention::sinks_and_last(4, 64), 24)});
   return plans;
+}
+
+/// The kinds, in float32, that have a layer of limited retention.
+inline std::vector<CacheKind> limited_kinds() {
+  std::vector<CacheKind> kinds;
+  for (const std::vector<LayerShape>& layers : layer_plans()) {
+    for (const bool fixed : {false, true}) {
+      if (const CacheKind kind{.layers = layers, .fixed = fixed}; kind.limited()) kinds.push_back(kind);
+    }
+  }
+  return kinds;
 }
 
 /// Runs a test over every cache kind; a failure names the kind.

@@ -271,4 +271,16 @@ class CheckedCache {
   std::mt19937 random_;
 };
 
+/// The message of `action`, which must throw and change nothing of the cache.
+template <class Action>
+std::string refused(CheckedCache& c, ErrorKind kind, const Action& action) {
+  const std::set<const std::byte*> blocks = c.blocks();
+  const std::int64_t n_bytes = c.cache().n_bytes();
+  const std::string message = thrown(kind, action);
+  EXPECT_EQ(c.blocks(), blocks);
+  EXPECT_EQ(c.cache().n_bytes(), n_bytes);
+  c.expect_same();
+  return message;
+}
+
 }  // namespace mneme::testing
