@@ -16,7 +16,6 @@ using testing::Counts;
 using testing::for_each_kind;
 using ::testing::HasSubstr;
 using testing::refused;
-using testing::thrown;
 
 TEST(Contract, AttendsToExactlyWhatTheReferenceShows) {
   for_each_kind([](const CacheKind& kind) {

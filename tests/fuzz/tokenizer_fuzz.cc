@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,7 +17,7 @@
 namespace {
 
 const mneme::Json& good_tokenizer() {
-  static const mneme::Json json = mneme::Json::parse(R"({
+  static const mneme::Json json = mneme::Json::parse(R"json({
     "added_tokens": [{"id": 8, "content": "<s>", "special": true, "lstrip": true}, {"id": 9, "content": "b c", "rstrip": true}],
     "normalizer": {"type": "Sequence", "normalizers": [{"type": "NFC"}, {"type": "Replace", "pattern": {"Regex": " +"}, "content": "▁"}]},
     "pre_tokenizer": {"type": "Sequence", "pretokenizers": [{"type": "Digits", "individual_digits": true},

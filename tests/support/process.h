@@ -67,7 +67,7 @@ class Process {
     return result_.out;
   }
 
-  /// Reads to the end, kills what takes longer than two minutes.
+  /// Reads to the end, kills what takes longer than five minutes.
   Finished finish() {
     while (read_some()) {
     }
@@ -120,7 +120,7 @@ class Process {
   pid_t pid_ = -1;
   int out_ = -1, err_ = -1;
   Finished result_;
-  std::chrono::steady_clock::time_point deadline_ = std::chrono::steady_clock::now() + std::chrono::minutes(2);
+  std::chrono::steady_clock::time_point deadline_ = std::chrono::steady_clock::now() + std::chrono::minutes(5);
 };
 
 }  // namespace mneme::testing
