@@ -21,27 +21,12 @@ const mneme::Json& good_tokenizer() {
     "added_tokens": [{"id": 8, "content": "<s>", "special": true, "lstrip": true}, {"id": 9, "content": "b c", "rstrip": true}],
     "normalizer": {"type": "Sequence", "normalizers": [{"type": "NFC"}, {"type": "Replace", "pattern": {"Regex": " +"}, "content": "▁"}]},
     "pre_tokenizer": {"type": "Sequence", "pretokenizers": [{"type": "Digits", "individual_digits": true},
-      {"type": "Split", "pattern": {"Regex": "(?i:'s)|\\p{L}+|\\s+(?!\\S)"}, "behavior": "Isolated", "invert": false
-},
-      {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "first", "split": true}]
-}
-, "decoder" : {
-  "type" : "Sequence",
-  "decoders" : [
-    {"type" : "Replace", "pattern" : {"String" : "▁"}, "content" : " "}, {"type" : "ByteFallback"}, {"type" : "Fuse"},
-    {"type" : "Strip", "content" : " ", "start" : 1, "stop" : 0}
-  ]
-},
-              "model" : {
-  "type" : "BPE",
-           "unk_token" : "<unk>",
-                         "fuse_unk" : true,
-                                      "byte_fallback" : true,
-                                                        "vocab"
-      : {"<unk>" : 0, "a" : 1, "b" : 2, "ab" : 3, "▁" : 4, "▁a" : 5, "<0xC3>" : 6, "<0xA9>" : 7},
-        "merges" : [ "a b", [ "▁", "a" ] ]
-}
-})");
+      {"type": "Split", "pattern": {"Regex": "(?i:'s)|\\p{L}+|\\s+(?!\\S)"}, "behavior": "Isolated", "invert": false},
+      {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "first", "split": true}]},
+    "decoder": {"type": "Sequence", "decoders": [{"type": "Replace", "pattern": {"String": "▁"}, "content": " "},
+      {"type": "ByteFallback"}, {"type": "Fuse"}, {"type": "Strip", "content": " ", "start": 1, "stop": 0}]},
+    "model": {"type": "BPE", "unk_token": "<unk>", "fuse_unk": true, "byte_fallback": true,
+      "vocab": {"<unk>": 0, "a": 1, "b": 2, "ab": 3, "▁": 4, "▁a": 5, "<0xC3>": 6, "<0xA9>": 7}, "merges": ["a b", ["▁", "a"]]}})json");
   return json;
 }
 
