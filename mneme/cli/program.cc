@@ -45,7 +45,7 @@ int run(int argc, const char* const* argv, Console& console) {
     console.write(std::string(version.what()) + "\n");
     return kDone;
   } catch (const CLI::CallForHelp&) {
-    console.write(program.help());
+    console.write(program.help() + "\n");
     return kDone;
   } catch (const CLI::ParseError& error) {
     throw UsageError(usage_error(error, program));
