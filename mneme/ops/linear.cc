@@ -52,14 +52,14 @@ Linear::Linear(std::int64_t out_features, std::int64_t in_features, DType dtype,
     : out_features_(out_features), in_features_(in_features), dtype_(dtype), device_(device) {
   if (bias.defined()) bias_ = bias.to(device, at::kFloat).contiguous();
   if (!device.is_cpu()) {
-    packed_ = DeviceBuffer(out_features * in_features * static_cast<std::int64_t>(size_of(dtype)), device);
+    packed_ = WeightMemory(out_features * in_features * static_cast<std::int64_t>(size_of(dtype)), device);
     std::vector<float> rows(static_cast<std::size_t>(out_features * in_features));
     read_rows(0, out_features, rows.data());
     weight_tensor().copy_(at::from_blob(rows.data(), {out_features, in_features}, at::kFloat));
     return;
   }
   const std::int64_t panels = n_panels(out_features), bytes = kernels::panel_bytes(dtype, in_features);
-  packed_ = DeviceBuffer(panels * bytes, device);
+  packed_ = WeightMemory(panels * bytes, device);
   ThreadPool::global().run(panels, [&](std::int64_t p) noexcept {
     thread_local std::vector<float> rows;
     rows.resize(static_cast<std::size_t>(kPanel * in_features));

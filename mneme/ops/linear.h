@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "mneme/base/dtype.h"
+#include "mneme/ops/weight_memory.h"
 #include "mneme/ops/workspace.h"
 
 namespace mneme::ops {
@@ -38,7 +39,7 @@ class Linear {
   std::int64_t out_features_ = 0, in_features_ = 0;
   DType dtype_ = DType::kFloat32;
   at::Device device_ = at::kCPU;
-  DeviceBuffer packed_;  // CPU: panels; other devices: [out, in] row-major
+  WeightMemory packed_;  // CPU: panels; other devices: [out, in] row-major
   at::Tensor bias_;      // float32 on the device, or undefined
 };
 
