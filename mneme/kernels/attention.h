@@ -6,8 +6,8 @@
 /// Attention over blocks with a running softmax (Milakov & Gimelshein 2018, arXiv:1805.02867; Dao et al. 2022,
 /// arXiv:2205.14135). A row's state is (m, l, O); each block that it sees, in order, does
 ///
-///   s = mask(softcap(scale q k^T))     m' = max(m, max s)     c = exp(m - m')     p = exp(s - m')
-///   l = fma(l, c, sum p)               O  = fma(O, c, p v)    m = m'
+///   s = mask(softcap(scale q k^T) + bias)     m' = max(m, max s)     c = exp(m - m')     p = exp(s - m')
+///   l = fma(l, c, sum p)                      O  = fma(O, c, p v)    m = m'
 ///
 /// What a row gets depends on its query and on the blocks alone: every product has its fixed order, the 64 p are summed
 /// in a fixed tree, and a block that the row cannot see changes nothing.
@@ -15,14 +15,15 @@ namespace mneme::kernels {
 
 inline constexpr float kMinusInfinity = -__builtin_inff();
 
-/// The slots of one block that a query sees: [first, last), and [0, n_sinks) before them.
+/// The slots of one block that a query sees of the keys before `end`: [first, last), and [0, n_sinks) before them.
 struct VisibleSlots {
   int first, last, n_sinks;
 
   [[gnu::always_inline]] bool empty() const { return first >= last; }
 
-  [[gnu::always_inline]] static VisibleSlots of(const Visibility& visibility, std::int64_t query, std::int64_t block) {
-    const int first = slot_of(visibility.first_visible(query), block), last = slot_of(query + 1, block);
+  [[gnu::always_inline]] static VisibleSlots of(const Visibility& visibility, std::int64_t query, std::int64_t end,
+                                                std::int64_t block) {
+    const int first = slot_of(visibility.first_visible(query), block), last = slot_of(end, block);
     const int sinks = slot_of(visibility.sinks, block), n_sinks = sinks < last ? sinks : last;
     if (n_sinks >= first) return {0, last, 0};
     if (first >= last) return {0, n_sinks, 0};
@@ -75,9 +76,11 @@ class Attention {
   /// vectors that hold all of it. False if nobody sees anything.
   bool find_rows(std::int64_t block) noexcept {
     int last = 0;
+    first_token_ = block * kBlockTokens;
     begin_ = end_ = 0;
     for (std::int64_t r = 0; r < args_.n_rows; ++r) {
-      visible_[r] = VisibleSlots::of(args_.visibility, query_[r], block);
+      const std::int64_t end = args_.n_keys ? args_.n_keys : query_[r] + 1;
+      visible_[r] = VisibleSlots::of(args_.visibility, query_[r], end, block);
       if (visible_[r].empty()) continue;
       if (end_ == 0) begin_ = r;
       end_ = r + 1;
@@ -108,6 +111,10 @@ class Attention {
   void soften(std::int64_t r) noexcept {
     const L scale = L::set1(args_.scale), nothing = L::set1(kMinusInfinity);
     float* scores = scores_ + r * kBlockTokens;
+    const float* bias = nullptr;
+    if (args_.bias.table) {
+      bias = args_.bias.values((args_.first_row + r) % args_.group, first_token_ - query_[r]);
+    }
     L x[kVectors];
     for (int v = 0; v < kVectors; ++v) {
       const int slot = 16 * v;
@@ -120,6 +127,7 @@ class Attention {
         const L cap = L::set1(args_.softcap);
         score = cap * tanh<L>(score / cap);
       }
+      if (bias) score = score + L::load(bias + slot);
       x[v] = L::keep(score, visible_[r].first - slot, visible_[r].last - slot, kMinusInfinity);
       if (visible_[r].n_sinks) {
         const L is_sink = L::keep(L::set1(1.0f), 0, visible_[r].n_sinks - slot, 0.0f);
@@ -175,6 +183,7 @@ class Attention {
   const AttendArgs& args_;
   float* states_;
   std::int64_t begin_, end_;
+  std::int64_t first_token_;  ///< of the block
   int n_slots_;
   std::int64_t query_[kMaxAttendRows];
   VisibleSlots visible_[kMaxAttendRows];

@@ -14,23 +14,32 @@ template <class L>
 }
 
 template <class L>
-[[gnu::always_inline]] inline L silu_times(L gate, L up) noexcept {
-  return gate / (L::set1(1.0f) + exp<L>(L::zero() - gate)) * up;
+[[gnu::always_inline]] inline L relu(L x) noexcept {
+  return L::if_less(x, L::zero(), L::zero(), x);
+}
+
+template <class L>
+[[gnu::always_inline]] inline L silu(L x) noexcept {
+  return x / (L::set1(1.0f) + exp<L>(L::zero() - x));
 }
 
 /// x (1 + tanh u) / 2 with u = sqrt(2 / pi) (x + 0.044715 x^3), as x / (1 + e^-2u): equal, and exact in the tail.
 template <class L>
-[[gnu::always_inline]] inline L gelu_tanh_times(L gate, L up) noexcept {
-  const L one = L::set1(1.0f);
-  const L minus_two_u = gate * L::fma(gate * gate, L::set1(-0.0713548163f), L::set1(-1.59576912f));
-  return gate / (one + exp<L>(minus_two_u)) * up;
+[[gnu::always_inline]] inline L gelu_tanh(L x) noexcept {
+  const L minus_two_u = x * L::fma(x * x, L::set1(-0.0713548163f), L::set1(-1.59576912f));
+  return x / (L::set1(1.0f) + exp<L>(minus_two_u));
 }
 
 /// x (1 + erf(x / sqrt 2)) / 2
 template <class L>
-[[gnu::always_inline]] inline L gelu_erf_times(L gate, L up) noexcept {
-  const L half = gate * L::set1(0.5f);
-  return L::fma(half, erf<L>(gate * L::set1(0.707106781f)), half) * up;
+[[gnu::always_inline]] inline L gelu_erf(L x) noexcept {
+  const L half = x * L::set1(0.5f);
+  return L::fma(half, erf<L>(x * L::set1(0.707106781f)), half);
+}
+
+template <class L, L (*activation)(L) noexcept>
+[[gnu::always_inline]] inline L times(L gate, L up) noexcept {
+  return activation(gate) * up;
 }
 
 /// y[i] = f(x[i]). x and y may be the same.
@@ -48,6 +57,16 @@ void map_pairs(const float* x, const float* y, std::int64_t n, float* z) noexcep
   for (; i + 16 <= n; i += 16) f(L::load(x + i), L::load(y + i)).store(z + i);
   if (const auto rest = static_cast<int>(n - i)) {
     f(L::load_first(x + i, rest), L::load_first(y + i, rest)).store_first(z + i, rest);
+  }
+}
+
+/// y[i] = activation(gate[i]) up[i], or activation(gate[i]) where up is null.
+template <class L, L (*activation)(L) noexcept>
+void activate(const float* gate, const float* up, std::int64_t n, float* y) noexcept {
+  if (up) {
+    map_pairs<L, times<L, activation>>(gate, up, n, y);
+  } else {
+    map<L, activation>(gate, n, y);
   }
 }
 

@@ -74,12 +74,32 @@ struct LinearArgs {
   std::int64_t n_rows, inner, n_columns;  ///< the last panel may be partly used
 };
 
+/// A term of attention scores that depends only on the query head and on how far the key is from the query: entry
+/// kBlockTokens - 1 + reach + d of a head is for keys d tokens later. Keys farther away than `reach` count as if they
+/// were that far; kBlockTokens - 1 copies of the last value at either end let a block read its 64 values in one piece.
+/// (Raffel et al. 2019, arXiv:1910.10683, section 2.1)
+struct RelativeBias {
+  const float* table = nullptr;  ///< [heads of the call, floats_per_head(reach)], or null: none
+  std::int64_t reach = 0;
+
+  [[gnu::always_inline]] static constexpr std::int64_t floats_per_head(std::int64_t reach) {
+    return 2 * (reach + kBlockTokens) - 1;
+  }
+  /// The values of 64 keys, of which the first is `distance` tokens later than the query.
+  [[gnu::always_inline]] constexpr const float* values(std::int64_t head, std::int64_t distance) const {
+    const std::int64_t least = 1 - kBlockTokens - reach;
+    const std::int64_t d = distance < least ? least : distance > reach ? reach : distance;
+    return table + head * floats_per_head(reach) + d - least;
+  }
+};
+
 /// Attention of some query rows of one key/value head over the blocks of one sequence.
 /// Row r is query token (first_row + r) / group, at index first_query + that, and head (first_row + r) % group.
 struct AttendArgs {
   const void* q;          ///< [n_rows] rows of key_dim: float32, or what `prepare` wrote; not yet scaled
   std::int64_t q_stride;  ///< bytes from row to row
   std::int64_t n_rows, first_row, group, first_query;
+  std::int64_t n_keys = 0;         ///< 0: causal, a row sees keys up to its own index; else it sees all before n_keys
   const std::byte* const* blocks;  ///< blocks[b - first_block] for b = first_block ..; null where nothing is visible
   std::int64_t first_block;
   std::int64_t head_offset;  ///< bytes from a block's start to this head's key tile
@@ -87,6 +107,7 @@ struct AttendArgs {
   float scale;    ///< multiplies the scores (after the product)
   float softcap;  ///< s <- softcap * tanh(s / softcap); 0: none (Gemma 2)
   Visibility visibility;
+  RelativeBias bias = {};  ///< added last; its heads are those of the group
 };
 
 /// The most rows that one `attend` call takes.
@@ -140,7 +161,9 @@ struct Table {
   void (*rotate)(float* x, const float* cosines, const float* sines, std::int64_t n) noexcept;
   /// y += x
   void (*add)(const float* x, std::int64_t n, float* y) noexcept;
-  /// y = act(gate) * up. silu(x) = x / (1 + exp(-x)); gelu in its tanh and its erf form (arXiv:1606.08415).
+  /// y = act(gate) * up, or act(gate) where up is null. silu(x) = x / (1 + exp(-x)); gelu in its tanh and its erf form
+  /// (arXiv:1606.08415).
+  void (*relu_multiply)(const float* gate, const float* up, std::int64_t n, float* y) noexcept;
   void (*silu_multiply)(const float* gate, const float* up, std::int64_t n, float* y) noexcept;
   void (*gelu_tanh_multiply)(const float* gate, const float* up, std::int64_t n, float* y) noexcept;
   void (*gelu_erf_multiply)(const float* gate, const float* up, std::int64_t n, float* y) noexcept;

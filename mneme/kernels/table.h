@@ -33,9 +33,10 @@ constexpr Table make_table(const char* name) {
   table.rms_norm = rms_norm<L>;
   table.rotate = rotate<L>;
   table.add = add<L>;
-  table.silu_multiply = map_pairs<L, silu_times<L>>;
-  table.gelu_tanh_multiply = map_pairs<L, gelu_tanh_times<L>>;
-  table.gelu_erf_multiply = map_pairs<L, gelu_erf_times<L>>;
+  table.relu_multiply = activate<L, relu<L>>;
+  table.silu_multiply = activate<L, silu<L>>;
+  table.gelu_tanh_multiply = activate<L, gelu_tanh<L>>;
+  table.gelu_erf_multiply = activate<L, gelu_erf<L>>;
   table.exp = map<L, exp<L>>;
   table.tanh = map<L, tanh<L>>;
   table.erf = map<L, erf<L>>;

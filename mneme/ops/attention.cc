@@ -1,5 +1,7 @@
 #include "mneme/ops/attention.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "mneme/base/error.h"
@@ -33,13 +35,15 @@ class Attention {
         format_(table_.of(options.layout.format)),
         state_floats_(kernels::attend_state_floats(options.layout.value_dim)),
         sinks_(options.sinks.defined() ? options.sinks.const_data_ptr<float>() : nullptr),
+        bias_{.table = options.relative_bias.defined() ? options.relative_bias.const_data_ptr<float>() : nullptr,
+              .reach = options.relative_bias.defined() ? reach_of_bias(options.relative_bias.size(1)) : 0},
         workspace_(workspace) {}
 
   void run(std::span<const AttendSequence> sequences) {
     std::int64_t n_tiles = 0, most_spans = 0;
     for (const AttendSequence& s : sequences) {
       n_tiles += options_.layout.n_heads * tiles_of(s);
-      if (s.n_queries) most_spans = std::max(most_spans, (s.first_query + s.n_queries - 1) / kSpanTokens + 1);
+      if (s.n_queries) most_spans = std::max(most_spans, (end_of(s, s.n_queries - 1) - 1) / kSpanTokens + 1);
     }
     const std::int64_t threads = ThreadPool::global().size();
     // Few tiles over a long past (decoding): threads share the spans of a tile. Otherwise a task merges its own.
@@ -51,6 +55,15 @@ class Attention {
   }
 
  private:
+  /// One past the last key that a query of a sequence may see.
+  static std::int64_t end_of(const AttendSequence& s, std::int64_t query) {
+    return s.n_keys ? s.n_keys : s.first_query + query + 1;
+  }
+  /// The same for the rows of a tile.
+  std::int64_t end_of(const Tile& tile) const {
+    return end_of(*tile.sequence, (tile.first_row + tile.n_rows - 1) / group_);
+  }
+
   std::int64_t tiles_of(const AttendSequence& s) const {
     return (s.n_queries * group_ + kMaxAttendRows - 1) / kMaxAttendRows;
   }
@@ -71,11 +84,10 @@ class Attention {
   template <class F>
   void each_span(const Tile& tile, F&& f) const {
     const std::int64_t first_query = tile.sequence->first_query + tile.first_row / group_;
-    const std::int64_t last_query = tile.sequence->first_query + (tile.first_row + tile.n_rows - 1) / group_;
     const std::int64_t first = options_.visibility.first_visible(first_query) / kSpanTokens;
     const std::int64_t sink_end = std::min((options_.visibility.sinks + kSpanTokens - 1) / kSpanTokens, first);
     for (std::int64_t span = 0; span < sink_end; ++span) f(span);
-    for (std::int64_t span = first; span <= last_query / kSpanTokens; ++span) f(span);
+    for (std::int64_t span = first; span <= (end_of(tile) - 1) / kSpanTokens; ++span) f(span);
   }
 
   /// Query rows of a tile, gathered head by head and rounded as the cache's format wants them.
@@ -92,14 +104,16 @@ class Attention {
   void attend_span(const Tile& tile, const void* q, std::int64_t q_stride, std::int64_t span, float* states) const {
     const AttendSequence& s = *tile.sequence;
     const std::int64_t first_block = span * kSpanBlocks;
-    const std::int64_t last_query = s.first_query + (tile.first_row + tile.n_rows - 1) / group_;
-    const std::int64_t end = std::min(first_block + kSpanBlocks, last_query / kBlockTokens + 1);
+    const std::int64_t end = std::min(first_block + kSpanBlocks, (end_of(tile) - 1) / kBlockTokens + 1);
+    kernels::RelativeBias bias = bias_;
+    if (bias.table) bias.table += tile.kv_head * group_ * bias.floats_per_head(bias.reach);
     format_.attend({.q = q,
                     .q_stride = q_stride,
                     .n_rows = tile.n_rows,
                     .first_row = tile.first_row,
                     .group = group_,
                     .first_query = s.first_query,
+                    .n_keys = s.n_keys,
                     .blocks = s.spans[static_cast<std::size_t>(span - s.first_span)],
                     .first_block = first_block,
                     .head_offset = tile.kv_head * options_.layout.head_bytes(),
@@ -107,7 +121,8 @@ class Attention {
                     .value_dim = options_.layout.value_dim,
                     .scale = options_.scale,
                     .softcap = options_.softcap,
-                    .visibility = options_.visibility},
+                    .visibility = options_.visibility,
+                    .bias = bias},
                    first_block, end, states);
   }
 
@@ -187,10 +202,19 @@ class Attention {
   const kernels::FormatKernels& format_;
   const std::int64_t state_floats_;
   const float* sinks_;
+  const kernels::RelativeBias bias_;
   Workspace& workspace_;
 };
 
 }  // namespace
+
+std::int64_t reach_of_bias(std::int64_t floats_per_head) {
+  const std::int64_t reach = (floats_per_head + 1) / 2 - kBlockTokens;
+  check(reach >= 0 && kernels::RelativeBias::floats_per_head(reach) == floats_per_head, ErrorKind::kInvalidArgument,
+        "attention: a relative bias of {} values a head reaches no whole number of tokens; it has 2 (reach + {}) - 1",
+        floats_per_head, kBlockTokens);
+  return reach;
+}
 
 void attend(Workspace& workspace, std::span<const AttendSequence> sequences, const AttendOptions& options,
             const Rows& q, std::int64_t q_offset, const Rows& out) {
@@ -201,6 +225,11 @@ void attend(Workspace& workspace, std::span<const AttendSequence> sequences, con
             q.n == out.n,
         ErrorKind::kInvalidArgument, "attention: q [{}, {}] at {} and out [{}, {}] do not fit {} heads of {} and {}",
         q.n, q.width, q_offset, out.n, out.width, options.n_heads, layout.key_dim, layout.value_dim);
+  check(!options.relative_bias.defined() ||
+            (options.relative_bias.dim() == 2 && options.relative_bias.size(0) == options.n_heads),
+        ErrorKind::kInvalidArgument, "attention: the relative bias is [{}], it must be [{}, values a head]",
+        fmt::join(options.relative_bias.defined() ? options.relative_bias.sizes() : at::IntArrayRef(), ", "),
+        options.n_heads);
   if (!workspace.uses_kernels()) return attend_through_aten(workspace, sequences, options, q, q_offset, out);
   Attention(workspace, options, q, q_offset, out).run(sequences);
 }

@@ -10,14 +10,15 @@
 
 namespace mneme::ops {
 
-/// One sequence's part of an attention call: its new queries and where its blocks lie.
+/// One sequence's part of an attention call: its queries and where its blocks lie.
 struct AttendSequence {
   /// spans[s]: the pointers of blocks kSpanBlocks * (first_span + s) .. ; null entries where nothing is held.
   std::span<const std::byte* const* const> spans = {};
   std::int64_t first_span = 0;
-  std::int64_t first_query = 0;  ///< index in the sequence of its first new token; key i is token i
+  std::int64_t first_query = 0;  ///< index in the sequence of its first query; key i is token i
   std::int64_t first_row = 0;    ///< its row in q and out
   std::int64_t n_queries = 0;
+  std::int64_t n_keys = 0;  ///< 0: causal; else each query sees all of so many keys (encoders, cross-attention)
 };
 
 struct AttendOptions {
@@ -27,9 +28,14 @@ struct AttendOptions {
   float softcap = 0.0f;      ///< 0: none
   kernels::Visibility visibility = {};
   at::Tensor sinks = {};  ///< [n_heads] float32 sink logits, or undefined
+  /// [n_heads, RelativeBias::floats_per_head(reach)] float32 as kernels::RelativeBias reads it, or undefined.
+  at::Tensor relative_bias = {};
 };
 
-/// Causal attention of new queries straight from blocks: keys and values are never copied together.
+/// The reach of a relative bias of this many values a head. Throws Error(kInvalidArgument) for a number that has none.
+std::int64_t reach_of_bias(std::int64_t floats_per_head);
+
+/// Attention of queries straight from blocks: keys and values are never copied together.
 ///
 /// q    rows [N, ..]: head h of a row is q[n][q_offset + h * key_dim ..], rotated, not scaled
 /// out  rows [N, n_heads * value_dim]

@@ -22,7 +22,7 @@ struct Gathered {
 };
 
 Gathered gather(const Workspace& workspace, const AttendSequence& s, const AttendOptions& options) {
-  const std::int64_t length = s.first_query + s.n_queries;
+  const std::int64_t length = s.n_keys ? s.n_keys : s.first_query + s.n_queries;
   const std::int64_t first = options.visibility.first_visible(s.first_query) / kBlockTokens;
   const std::int64_t sink_end = (options.visibility.sinks + kBlockTokens - 1) / kBlockTokens;
   std::vector<at::Tensor> keys, values, indices;
@@ -39,13 +39,21 @@ Gathered gather(const Workspace& workspace, const AttendSequence& s, const Atten
 }
 
 /// [T, L] true where the query may look: Visibility as tensors.
-at::Tensor visible(const at::Tensor& queries, const at::Tensor& keys, const kernels::Visibility& v) {
+at::Tensor visible(const at::Tensor& queries, const at::Tensor& keys, const kernels::Visibility& v, bool causal) {
   const at::Tensor q = queries.unsqueeze(1), k = keys.unsqueeze(0);
   at::Tensor recent = at::ones({q.size(0), k.size(1)}, k.options().dtype(at::kBool));
   if (v.window) recent = recent & (k > q - v.window);
   if (v.chunk) recent = recent & (k >= q - q.remainder(v.chunk));
   if (v.sinks) recent = recent | (k < v.sinks);
-  return recent & (k <= q);
+  return causal ? recent & (k <= q) : recent;
+}
+
+/// [Hkv, G, T, L]: RelativeBias as tensors.
+at::Tensor bias_of(const AttendOptions& options, const at::Tensor& queries, const at::Tensor& keys) {
+  const std::int64_t reach = reach_of_bias(options.relative_bias.size(1)), heads = options.layout.n_heads;
+  const at::Tensor distances = (keys.unsqueeze(0) - queries.unsqueeze(1)).clamp(-reach, reach);
+  const at::Tensor values = options.relative_bias.index_select(1, (distances + (kBlockTokens - 1 + reach)).flatten());
+  return values.view({heads, options.n_heads / heads, queries.numel(), keys.numel()});
 }
 
 at::Tensor attend_one(const Workspace& workspace, const AttendSequence& s, const AttendOptions& options,
@@ -59,7 +67,8 @@ at::Tensor attend_one(const Workspace& workspace, const AttendSequence& s, const
   at::Tensor scores = at::matmul(queries, past.keys.unsqueeze(1).transpose(2, 3)) * options.scale;
   if (options.softcap > 0) scores = at::tanh(scores / options.softcap) * options.softcap;
   const at::Tensor indices = at::arange(s.first_query, s.first_query + s.n_queries, past.indices.options());
-  scores = scores.masked_fill(visible(indices, past.indices, options.visibility).logical_not(),
+  if (options.relative_bias.defined()) scores = scores + bias_of(options, indices, past.indices);
+  scores = scores.masked_fill(visible(indices, past.indices, options.visibility, s.n_keys == 0).logical_not(),
                               -std::numeric_limits<float>::infinity());
   if (options.sinks.defined()) {  // one more column that takes probability and gives nothing
     const at::Tensor column = options.sinks.view({heads, group, 1, 1}).expand({heads, group, s.n_queries, 1});

@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <ostream>
 
 #include "mneme/base/flush_denormals.h"
@@ -20,22 +21,27 @@ using testing::random_floats;
 using Vector = std::vector<float>;
 
 /// One attention: queries [n_queries, group, key_dim] at indices first_query .. over the keys and values of all tokens
-/// up to the last query.
+/// up to the last query, or of n_keys tokens that all queries see.
 struct Case {
   DType format = DType::kFloat32;
   std::int64_t group = 1, key_dim = 16, value_dim = 16, first_query = 0, n_queries = 1;
   Visibility visibility = {};
   float softcap = 0;
   bool sink_logits = false;
+  std::int64_t n_keys = 0;
+  std::optional<std::int64_t> bias_reach = {};
 
-  std::int64_t n_tokens() const { return first_query + n_queries; }
+  std::int64_t n_tokens() const { return n_keys ? n_keys : first_query + n_queries; }
+  /// One past the last token that a query sees.
+  std::int64_t end(std::int64_t query) const { return n_keys ? n_keys : query + 1; }
   std::int64_t n_rows() const { return n_queries * group; }
   float scale() const { return 1.0f / std::sqrt(static_cast<float>(key_dim)); }
 
   friend std::ostream& operator<<(std::ostream& out, const Case& c) {
     return out << name_of(c.format) << " group " << c.group << " dims " << c.key_dim << ',' << c.value_dim << " first "
                << c.first_query << " n " << c.n_queries << " window " << c.visibility.window << " chunk "
-               << c.visibility.chunk << " sinks " << c.visibility.sinks << " softcap " << c.softcap;
+               << c.visibility.chunk << " sinks " << c.visibility.sinks << " softcap " << c.softcap << " keys "
+               << c.n_keys << " bias up to " << c.bias_reach.value_or(-1);
   }
 };
 
@@ -51,6 +57,7 @@ Vector rounded(DType format, Vector x) {
 struct Inputs {
   Case c;
   Vector q, keys, values, sink_logits;
+  Vector bias;  ///< [group, 2 reach + 1]
 
   explicit Inputs(const Case& wanted, unsigned seed = 1)
       : c(wanted),
@@ -59,10 +66,24 @@ struct Inputs {
         keys(rounded(c.format, random_floats(c.n_tokens() * c.key_dim, seed + 1))),
         values(rounded(c.format, random_floats(c.n_tokens() * c.value_dim, seed + 2))) {
     if (c.sink_logits) sink_logits = random_floats(c.group, seed + 3, 2.0f);
+    if (c.bias_reach) bias = random_floats(c.group * (2 * *c.bias_reach + 1), seed + 4, 2.0f);
   }
 };
 
-/// softmax(mask(softcap(scale q k^T))) v in double precision, [n_rows, value_dim].
+/// The table that the kernel reads: each end repeated so that a block of 64 is one piece.
+Vector bias_table(const Inputs& in) {
+  Vector table;
+  const std::int64_t width = 2 * in.c.bias_reach.value() + 1;
+  for (std::int64_t head = 0; head < in.c.group; ++head) {
+    const auto first = in.bias.begin() + head * width;
+    table.insert(table.end(), kBlockTokens - 1, *first);
+    table.insert(table.end(), first, first + width);
+    table.insert(table.end(), kBlockTokens - 1, *(first + width - 1));
+  }
+  return table;
+}
+
+/// softmax(mask(softcap(scale q k^T) + bias)) v in double precision, [n_rows, value_dim].
 Vector reference(const Inputs& in) {
   const Case& c = in.c;
   Vector out(c.n_rows() * c.value_dim);
@@ -70,7 +91,7 @@ Vector reference(const Inputs& in) {
     const std::int64_t i = c.first_query + r / c.group;
     std::vector<double> scores(c.n_tokens(), -kInfinity);
     double largest = c.sink_logits ? in.sink_logits[r % c.group] : -kInfinity;
-    for (std::int64_t j = 0; j <= i; ++j) {
+    for (std::int64_t j = 0; j < c.end(i); ++j) {
       const bool in_window = !c.visibility.window || j > i - c.visibility.window;
       const bool window_rules = c.visibility.window && i >= c.visibility.window;
       const bool in_chunk = !c.visibility.chunk || window_rules || j / c.visibility.chunk == i / c.visibility.chunk;
@@ -81,6 +102,10 @@ Vector reference(const Inputs& in) {
       }
       score *= c.scale();
       if (c.softcap != 0) score = c.softcap * std::tanh(score / c.softcap);
+      if (c.bias_reach) {
+        const std::int64_t reach = *c.bias_reach;
+        score += in.bias[r % c.group * (2 * reach + 1) + std::clamp(j - i, -reach, reach) + reach];
+      }
       scores[j] = score;
       largest = std::max(largest, score);
     }
@@ -88,7 +113,7 @@ Vector reference(const Inputs& in) {
     for (double& score : scores) sum += score = std::exp(score - largest);
     for (std::int64_t n = 0; n < c.value_dim; ++n) {
       double y = 0;
-      for (std::int64_t j = 0; j <= i; ++j) y += scores[j] / sum * in.values[j * c.value_dim + n];
+      for (std::int64_t j = 0; j < c.end(i); ++j) y += scores[j] / sum * in.values[j * c.value_dim + n];
       out[r * c.value_dim + n] = static_cast<float>(y);
     }
   }
@@ -151,18 +176,19 @@ Vector attend(const Table& table, const Inputs& in, const Cut& cut = {}) {
     q_stride = prepared;
   }
 
+  const Vector bias = c.bias_reach ? bias_table(in) : Vector();
   const std::int64_t state_floats = attend_state_floats(c.value_dim);
   Vector out(c.n_rows() * c.value_dim, kNan);
   for (std::int64_t row = 0; row < c.n_rows(); row += cut.rows) {
     const std::int64_t n_rows = std::min(cut.rows, c.n_rows() - row);
     const std::int64_t first_query = c.first_query + row / c.group,
-                       last_query = c.first_query + (row + n_rows - 1) / c.group;
+                       last_query = c.first_query + (row + n_rows - 1) / c.group, last_key = c.end(last_query) - 1;
     // A block that none of these rows sees is not there. Nor is anything before the first that is seen, sinks apart.
     const std::int64_t first_seen =
         std::min(c.visibility.first_visible(first_query), c.visibility.first_visible(last_query));
     std::vector<const std::byte*> pointers;
     for (std::int64_t b = 0; b < blocks.size(); ++b) {
-      const bool seen = b * kBlockTokens <= last_query && (b + 1) * kBlockTokens > first_seen;
+      const bool seen = b * kBlockTokens <= last_key && (b + 1) * kBlockTokens > first_seen;
       pointers.push_back(seen || b * kBlockTokens < c.visibility.sinks ? blocks[b] : nullptr);
     }
     const std::int64_t first_block = c.visibility.sinks ? 0 : first_seen / kBlockTokens;
@@ -172,6 +198,7 @@ Vector attend(const Table& table, const Inputs& in, const Cut& cut = {}) {
                           .first_row = row % c.group,
                           .group = c.group,
                           .first_query = first_query,
+                          .n_keys = c.n_keys,
                           .blocks = pointers.data() + first_block,
                           .first_block = first_block,
                           .head_offset = blocks.layout().head_bytes(),
@@ -179,7 +206,8 @@ Vector attend(const Table& table, const Inputs& in, const Cut& cut = {}) {
                           .value_dim = c.value_dim,
                           .scale = c.scale(),
                           .softcap = c.softcap,
-                          .visibility = c.visibility};
+                          .visibility = c.visibility,
+                          .bias = {.table = c.bias_reach ? bias.data() : nullptr, .reach = c.bias_reach.value_or(0)}};
 
     std::vector<Vector> parts;
     for (std::int64_t begin = 0; begin < blocks.size(); begin += kSpanBlocks)
@@ -293,6 +321,38 @@ TEST(Attention, SoftcapAndSinkLogits) {
              .visibility = {.window = 9},
              .softcap = 2.0f,
              .sink_logits = true});
+    }
+  }
+}
+
+TEST(Attention, EveryQuerySeesAllKeys) {
+  for (DType format : kFormats) {
+    for (std::int64_t n_keys : {1, 15, 16, 63, 64, 65, 128, 511, 512, 513, 1030}) {
+      for (std::int64_t n : {1, 70}) check({.format = format, .group = 2, .n_queries = n, .n_keys = n_keys});
+    }
+  }
+}
+
+// What lies behind the query counts, and only if the attention is not causal.
+TEST(Attention, LaterKeysCountWhereAllAreSeen) {
+  for (const std::int64_t n_keys : {0, 100}) {
+    const Case c{.n_queries = 100, .n_keys = n_keys};
+    const Inputs one(c);
+    Inputs other = one;
+    other.values.back() += 1.0f;
+    const Vector a = attend(*tables_under_test().front(), one), b = attend(*tables_under_test().front(), other);
+    EXPECT_EQ(std::equal(a.begin(), a.begin() + c.value_dim, b.begin()), n_keys == 0) << n_keys;
+  }
+}
+
+TEST(Attention, RelativeBias) {
+  for (DType format : kFormats) {
+    for (std::int64_t reach : {0, 1, 8, 63, 64, 128}) {
+      for (std::int64_t first : {0, 17, 64, 200, 700}) {
+        check({.format = format, .group = 3, .first_query = first, .n_queries = 20, .bias_reach = reach});
+      }
+      check({.format = format, .group = 2, .n_queries = 150, .n_keys = 150, .bias_reach = reach});
+      check({.format = format, .group = 2, .n_queries = 3, .n_keys = 600, .bias_reach = reach});
     }
   }
 }

@@ -51,7 +51,7 @@ TEST(Dispatch, EveryKernelIsThere) {
           << table->name;
     }
     EXPECT_TRUE(table->merge_states && table->finish_states && table->rms_norm && table->rotate && table->add &&
-                table->silu_multiply && table->gelu_tanh_multiply && table->gelu_erf_multiply)
+                table->relu_multiply && table->silu_multiply && table->gelu_tanh_multiply && table->gelu_erf_multiply)
         << table->name;
   }
 }

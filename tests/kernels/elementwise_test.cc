@@ -30,6 +30,17 @@ const Kernel kKernels[] = {
        t.add(z, n, y);
      },
      [](double x, double z) { return x + z; }},
+    {"relu",
+     [](const Table& t, const float* x, const float* z, std::int64_t n, float* y) { t.relu_multiply(x, z, n, y); },
+     [](double x, double z) { return x > 0 ? x * z : 0.0; }},
+    {"relu alone",
+     [](const Table& t, const float* x, const float*, std::int64_t n, float* y) { t.relu_multiply(x, nullptr, n, y); },
+     [](double x, double) { return x > 0 ? x : 0.0; }},
+    {"gelu_tanh alone",
+     [](const Table& t, const float* x, const float*, std::int64_t n, float* y) {
+       t.gelu_tanh_multiply(x, nullptr, n, y);
+     },
+     [](double x, double) { return x / 2 * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))); }},
     {"silu",
      [](const Table& t, const float* x, const float* z, std::int64_t n, float* y) { t.silu_multiply(x, z, n, y); },
      [](double x, double z) { return x / (1 + std::exp(-x)) * z; }},
@@ -70,7 +81,8 @@ TEST(Elementwise, AllLengthsAllPlaces) {
 TEST(Elementwise, ActivationsOfLargeArguments) {
   const Vector gate = {-1e30f, -200.0f, -90.0f, 90.0f, 200.0f, 1e10f}, up(6, 1.0f);
   for (const Table* table : tables_under_test()) {
-    for (const auto kernel : {table->silu_multiply, table->gelu_tanh_multiply, table->gelu_erf_multiply}) {
+    for (const auto kernel :
+         {table->relu_multiply, table->silu_multiply, table->gelu_tanh_multiply, table->gelu_erf_multiply}) {
       Vector y(6);
       kernel(gate.data(), up.data(), 6, y.data());
       for (int i = 0; i < 3; ++i) EXPECT_NEAR(y[i], 0.0f, 1e-30f) << gate[i];

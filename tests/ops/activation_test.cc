@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -19,6 +20,7 @@ using testing::thrown;
 
 double exact(Activation activation, double x) {
   switch (activation) {
+    case Activation::kRelu: return std::max(x, 0.0);
     case Activation::kSilu: return x / (1 + std::exp(-x));
     case Activation::kGelu: return 0.5 * x * (1 + std::erf(x / std::numbers::sqrt2));
     case Activation::kGeluTanh:
@@ -27,13 +29,30 @@ double exact(Activation activation, double x) {
   return 0;
 }
 
-constexpr Activation kAll[] = {Activation::kSilu, Activation::kGeluTanh, Activation::kGelu};
+constexpr Activation kAll[] = {Activation::kRelu, Activation::kSilu, Activation::kGeluTanh, Activation::kGelu};
 
 TEST(Activation, NamesOfConfigJson) {
   for (const char* name : {"silu", "swish"}) EXPECT_EQ(activation_of(name), Activation::kSilu);
   for (const char* name : {"gelu_pytorch_tanh", "gelu_new"}) EXPECT_EQ(activation_of(name), Activation::kGeluTanh);
   EXPECT_EQ(activation_of("gelu"), Activation::kGelu);
+  EXPECT_EQ(activation_of("relu"), Activation::kRelu);
   EXPECT_THAT(thrown(ErrorKind::kUnsupported, [] { activation_of("relu2"); }), ::testing::HasSubstr("relu2"));
+}
+
+TEST(Activation, WithoutAGateIsRightOnBothPaths) {
+  for (const Activation activation : kAll) {
+    const Matrix x = Matrix::random(4, 37, 1, 3.0f);
+    for (const bool through_aten : {false, true}) {
+      Workspace workspace(at::kCPU);
+      workspace.set_through_aten(through_aten);
+      Matrix y = x;
+      activate(workspace, activation, y.rows());
+      for (std::size_t i = 0; i < x.values.size(); ++i) {
+        ASSERT_NEAR(y.values[i], exact(activation, x.values[i]), 8 * 0x1p-24 * std::abs(x.values[i]))
+            << static_cast<int>(activation) << " of " << x.values[i] << " aten " << through_aten;
+      }
+    }
+  }
 }
 
 // Absolute, since gelu is a difference of nearly equal numbers where it is small: a few float32 roundings of x * up.

@@ -31,6 +31,8 @@ struct Shape {
   Visibility visibility = {};
   float softcap = 0;
   bool sink_logits = false;
+  bool sees_all = false;  ///< each query sees all tokens of its sequence
+  std::optional<std::int64_t> bias_reach = {};
 
   std::int64_t n_queries() const { return n_heads * group; }
   BlockLayout layout() const {
@@ -39,7 +41,8 @@ struct Shape {
   friend std::ostream& operator<<(std::ostream& out, const Shape& s) {
     return out << name_of(s.format) << ' ' << s.n_heads << " heads x " << s.group << " of " << s.key_dim << ','
                << s.value_dim << " window " << s.visibility.window << " chunk " << s.visibility.chunk << " sinks "
-               << s.visibility.sinks << " softcap " << s.softcap << " sink logits " << s.sink_logits;
+               << s.visibility.sinks << " softcap " << s.softcap << " sink logits " << s.sink_logits << " sees all "
+               << s.sees_all << " bias up to " << s.bias_reach.value_or(-1);
   }
 };
 
@@ -81,21 +84,29 @@ class Sequence {
             .first_span = first_span_,
             .first_query = past_ + skip,
             .first_row = first_row,
-            .n_queries = count};
+            .n_queries = count,
+            .n_keys = shape_.sees_all ? past_ + n_ : 0};
   }
 
   std::vector<double> expected(const Matrix& q, std::int64_t row, std::int64_t query, std::int64_t head, float scale,
-                               const std::vector<float>& sinks) const {
+                               const std::vector<float>& sinks, const std::vector<float>& bias) const {
     std::vector<float> rounded_q(q.row(row) + head * shape_.key_dim, q.row(row) + (head + 1) * shape_.key_dim);
     if (shape_.format == DType::kBFloat16) {
       for (float& x : rounded_q) x = rounded(shape_.format, x);
     }
     const std::int64_t kv = head / shape_.group;
-    const testing::DenseAttention dense{.key_dim = shape_.key_dim,
-                                        .value_dim = shape_.value_dim,
-                                        .scale = scale,
-                                        .softcap = shape_.softcap,
-                                        .visibility = shape_.visibility};
+    const testing::DenseAttention dense{
+        .key_dim = shape_.key_dim,
+        .value_dim = shape_.value_dim,
+        .scale = scale,
+        .softcap = shape_.softcap,
+        .visibility = shape_.visibility,
+        .n_keys = shape_.sees_all ? past_ + n_ : 0,
+        .bias = bias.empty() ? std::function<double(std::int64_t)>() : [&](std::int64_t distance) -> double {
+          const std::int64_t reach = *shape_.bias_reach;
+          const std::int64_t d = std::clamp(distance, -reach, reach);
+          return bias[static_cast<std::size_t>(head * (2 * reach + 1) + reach + d)];
+        }};
     return dense(
         rounded_q.data(), past_ + query, [&](std::int64_t j) { return keys_.row(j) + kv * shape_.key_dim; },
         [&](std::int64_t j) { return values_.row(j) + kv * shape_.value_dim; },
@@ -118,6 +129,7 @@ struct Batch {
   std::vector<std::unique_ptr<Sequence>> sequences;
   Matrix q;
   std::vector<float> sinks;
+  std::vector<float> bias;  // [heads, 2 reach + 1]
   float scale;
   static constexpr std::int64_t kOffset = 3;  // queries begin here in a row
 
@@ -130,6 +142,7 @@ struct Batch {
     }
     q = Matrix::random(n, kOffset + s.n_queries() * s.key_dim + 2, 99, 2.0f);
     if (s.sink_logits) sinks = testing::random_floats(s.n_queries(), 98);
+    if (s.bias_reach) bias = testing::random_floats(s.n_queries() * (2 * *s.bias_reach + 1), 97, 2.0f);
   }
 
   AttendOptions options() const {
@@ -138,7 +151,17 @@ struct Batch {
             .scale = scale,
             .softcap = shape.softcap,
             .visibility = shape.visibility,
-            .sinks = sinks.empty() ? at::Tensor() : testing::tensor_of(sinks)};
+            .sinks = sinks.empty() ? at::Tensor() : testing::tensor_of(sinks),
+            .relative_bias = bias.empty() ? at::Tensor() : bias_table()};
+  }
+
+  /// The distances in reach, and 63 copies of either end beside them.
+  at::Tensor bias_table() const {
+    const at::Tensor values = testing::tensor_of(bias).view({shape.n_queries(), -1});
+    const std::int64_t n = values.size(1), rest = kBlockTokens - 1;
+    return at::cat({values.narrow(1, 0, 1).expand({-1, rest}), values, values.narrow(1, n - 1, 1).expand({-1, rest})},
+                   1)
+        .contiguous();
   }
 
   Matrix run(Workspace& workspace) {
@@ -164,7 +187,7 @@ struct Batch {
     for (const auto& s : sequences) {
       for (std::int64_t i = 0; i < s->n(); ++i, ++row) {
         for (std::int64_t h = 0; h < shape.n_queries(); ++h) {
-          const std::vector<double> exact = s->expected(queries, row, i, h, scale, sinks);
+          const std::vector<double> exact = s->expected(queries, row, i, h, scale, sinks, bias);
           for (std::int64_t d = 0; d < shape.value_dim; ++d) {
             ASSERT_NEAR(out.row(row)[h * shape.value_dim + d], exact[static_cast<std::size_t>(d)], tolerance())
                 << "row " << row << " head " << h << " channel " << d;
@@ -235,6 +258,24 @@ TEST(Attention, GroupsHeadSizesSoftcapAndSinkLogits) {
   }
 }
 
+TEST(Attention, EachQuerySeesAllOfItsSequence) {
+  for (const DType format : kDTypes) {
+    const Shape shape{.format = format, .group = 2, .sees_all = true};
+    for (const std::int64_t n : {1, 63, 64, 65, 511, 512, 513}) ASSERT_NO_FATAL_FAILURE(check_batch(shape, {{0, n}}));
+    // One query over a long source: threads share its spans.
+    ASSERT_NO_FATAL_FAILURE(check_batch(shape, {{1500, 1}, {10, 1}, {600, 3}}));
+  }
+}
+
+TEST(Attention, RelativeBias) {
+  for (const DType format : kDTypes) {
+    for (const bool sees_all : {false, true}) {
+      const Shape shape{.format = format, .group = 2, .sees_all = sees_all, .bias_reach = 20};
+      ASSERT_NO_FATAL_FAILURE(check_batch(shape, {{0, 100}, {1100, 1}, {63, 2}}));
+    }
+  }
+}
+
 TEST(Attention, RaggedBatches) {
   for (const DType format : kDTypes) {
     ASSERT_NO_FATAL_FAILURE(check_batch({.format = format, .group = 3}, {{0, 5}, {1100, 1}, {63, 2}, {512, 40}}));
@@ -275,6 +316,19 @@ TEST(Attention, IsCausalWithinACall) {
   }
 }
 
+// A prompt's row and the same row in decoding see the same bias.
+TEST(Attention, ARowsBitsWithABiasDependOnNothingElse) {
+  Batch batch({.group = 3, .bias_reach = 40}, {{600, 40}, {10, 30}});
+  Workspace workspace(at::kCPU);
+  const Matrix all = batch.run(workspace);
+  for (const std::int64_t query : {0, 1, 17, 39}) {
+    const AttendSequence parts[] = {batch.sequences[0]->part(0, query, 1)};
+    Matrix out(1, all.width);
+    attend(workspace, parts, batch.options(), batch.q.rows(query, 1), Batch::kOffset, out.rows());
+    ASSERT_EQ(bits(out.values), bits(std::vector<float>(all.row(query), all.row(query + 1)))) << query;
+  }
+}
+
 TEST(Attention, ASteadyLoopAllocatesNothing) {
   Batch batch({.group = 3}, {{1100, 1}});
   Workspace workspace(at::kCPU);
@@ -282,6 +336,25 @@ TEST(Attention, ASteadyLoopAllocatesNothing) {
   const std::int64_t before = workspace.n_allocations();
   for (int i = 0; i < 20; ++i) batch.run(workspace);
   EXPECT_EQ(workspace.n_allocations(), before);
+}
+
+TEST(Attention, RefusesABiasOfAnotherShape) {
+  EXPECT_EQ(reach_of_bias(127), 0);
+  EXPECT_EQ(reach_of_bias(2 * 128 + 127), 128);
+  for (const std::int64_t n : {0, 1, 125, 126, 128}) {
+    EXPECT_THAT(thrown(ErrorKind::kInvalidArgument, [&] { reach_of_bias(n); }),
+                ::testing::HasSubstr(std::to_string(n)));
+  }
+  Batch batch({}, {{0, 1}});
+  Workspace workspace(at::kCPU);
+  Matrix out(1, 32);
+  const AttendSequence parts[] = {batch.sequences[0]->part(0)};
+  for (const at::Tensor& bias : {at::zeros({1, 127}), at::zeros({127}), at::zeros({2, 126})}) {
+    AttendOptions options = batch.options();
+    options.relative_bias = bias;
+    thrown(ErrorKind::kInvalidArgument,
+           [&] { attend(workspace, parts, options, batch.q.rows(), Batch::kOffset, out.rows()); });
+  }
 }
 
 TEST(Attention, RefusesHeadsThatDoNotFit) {
