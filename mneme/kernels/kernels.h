@@ -140,6 +140,9 @@ struct FormatKernels {
                       float* keys, std::int64_t key_stride, float* values, std::int64_t value_stride) noexcept;
 };
 
+struct ConvArgs;  // state_args.h
+struct ScanArgs;
+
 /// One instruction set's kernels.
 struct Table {
   const char* name;          ///< "scalar", "avx2", "avx512", "amx"
@@ -172,6 +175,11 @@ struct Table {
   void (*tanh)(const float* x, std::int64_t n, float* y) noexcept;
   void (*erf)(const float* x, std::int64_t n, float* y) noexcept;
   void (*sigmoid)(const float* x, std::int64_t n, float* y) noexcept;
+  void (*softplus)(const float* x, std::int64_t n, float* y) noexcept;
+
+  /// One row of a causal depthwise convolution; some rows of a selective scan, for sixteen channels.
+  void (*causal_conv)(const ConvArgs& args) noexcept;
+  void (*selective_scan)(const ScanArgs& args) noexcept;
 };
 
 /// The table in use: the best that the processor has, or what MNEME_ISA=scalar|avx2|avx512|amx names.

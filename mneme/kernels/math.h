@@ -1,11 +1,11 @@
 #pragma once
 
-/// exp, tanh, erf and sigmoid of sixteen lanes, the same bits in every lane and on every instruction set (ATen's and
-/// libm's differ between vector bodies and tails, and between machines).
+/// exp, tanh, erf, sigmoid and softplus of sixteen lanes, the same bits in every lane and on every instruction set
+/// (ATen's and libm's differ between vector bodies and tails, and between machines).
 ///
 /// Largest errors found over every third float (tests/kernels/math_test.cc samples them again), in units in the last
-/// place: exp 0.94, tanh 1.37, erf 1.09, sigmoid 2.48. A NaN stays a NaN. exp is zero below 2^-126, whether the
-/// processor flushes denormals or not. The polynomials are minimax fits with float32 coefficients.
+/// place: exp 0.94, tanh 1.37, erf 1.09, sigmoid 2.48, softplus 2.7. A NaN stays a NaN. exp is zero below 2^-126,
+/// whether the processor flushes denormals or not. The polynomials are minimax fits with float32 coefficients.
 namespace mneme::kernels {
 
 /// c[0] + c[1] x + c[2] x^2 + ..., by Horner's rule.
@@ -66,6 +66,16 @@ template <class L>
 [[gnu::always_inline]] inline L sigmoid(L x) noexcept {
   const L one = L::set1(1.0f);
   return one / (one + exp<L>(L::zero() - x));
+}
+
+/// ln(1 + e^x) = max(x, 0) + ln(1 + t) with t = e^-|x|, and ln(1 + t) = 2 atanh(s) with s = t / (2 + t).
+template <class L>
+[[gnu::always_inline]] inline L softplus(L x) noexcept {
+  constexpr float kAtanh[] = {0x1.5555p-2f, 0x1.99d2bap-3f, 0x1.1eb388p-3f, 0x1.1f00c6p-3f};  // (atanh s / s - 1) / s^2
+  const L zero = L::zero();
+  const L t = exp<L>(zero - L::max(x, zero - x));
+  const L s = t / (t + L::set1(2.0f)), square = s * s, twice = s + s;
+  return L::max(zero, x) + L::fma(twice * square, polynomial<L>(square, kAtanh), twice);
 }
 
 }  // namespace mneme::kernels

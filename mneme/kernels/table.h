@@ -2,10 +2,12 @@
 
 #include "mneme/kernels/attention.h"
 #include "mneme/kernels/block_store.h"
+#include "mneme/kernels/conv.h"
 #include "mneme/kernels/elementwise.h"
 #include "mneme/kernels/linear.h"
 #include "mneme/kernels/product_bfloat16.h"
 #include "mneme/kernels/product_float.h"
+#include "mneme/kernels/scan.h"
 #include "mneme/kernels/tables.h"
 
 namespace mneme::kernels {
@@ -41,6 +43,9 @@ constexpr Table make_table(const char* name) {
   table.tanh = map<L, tanh<L>>;
   table.erf = map<L, erf<L>>;
   table.sigmoid = map<L, sigmoid<L>>;
+  table.softplus = map<L, softplus<L>>;
+  table.causal_conv = causal_conv<L>;
+  table.selective_scan = selective_scan<L>;
   return table;
 }
 

@@ -25,6 +25,7 @@ const Function kFunctions[] = {
     {"tanh", &Table::tanh, [](double x) { return std::tanh(x); }, 1.37},
     {"erf", &Table::erf, [](double x) { return std::erf(x); }, 1.09},
     {"sigmoid", &Table::sigmoid, [](double x) { return 1 / (1 + std::exp(-x)); }, 2.48},
+    {"softplus", &Table::softplus, [](double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))); }, 2.7},
 };
 
 std::vector<float> apply(const Table& table, const Function& function, const std::vector<float>& x) {
@@ -86,7 +87,10 @@ TEST(Math, SpecialValues) {
     EXPECT_EQ(at(3, kInfinity), 1.0f);
     EXPECT_EQ(at(3, -kInfinity), 0.0f);
     EXPECT_EQ(at(3, 0.0f), 0.5f);
-    for (int f = 0; f < 4; ++f) EXPECT_TRUE(std::isnan(at(f, kNan))) << kFunctions[f].name;
+    EXPECT_EQ(at(4, kInfinity), kInfinity);
+    EXPECT_EQ(at(4, -kInfinity), 0.0f);
+    EXPECT_EQ(at(4, 100.0f), 100.0f);
+    for (int f = 0; f < 5; ++f) EXPECT_TRUE(std::isnan(at(f, kNan))) << kFunctions[f].name;
   }
 }
 
