@@ -53,28 +53,16 @@ class Attention {
     }
   }
 
-  /// One block; the one after it, if any, is asked for meanwhile.
-  void take(std::int64_t block, bool has_next) noexcept {
-    if (!find_rows(block)) return;
+  /// One raw block; the one after it, if any, is asked for meanwhile.
+  void take_raw(std::int64_t block, bool has_next) noexcept {
+    if (!sees(block)) return;
     const std::byte* const* blocks = args_.blocks + block - args_.first_block;
-    const std::byte* keys = blocks[0] + args_.head_offset;
-    score(keys);
-    if (has_next && blocks[1]) ask_for(blocks[1] + args_.head_offset);
-    for (std::int64_t r = begin_; r < end_; ++r) {
-      if (!visible_[r].empty()) soften(r);
-    }
-    add_values(keys + kBlockTokens / kPanel * panel_bytes(Format::kFormat, args_.key_dim));
+    take(blocks[0] + args_.head_offset, has_next && blocks[1] ? blocks[1] + args_.head_offset : nullptr);
   }
 
- private:
-  static constexpr int kVectors = kBlockTokens / 16;
-  static constexpr std::int64_t kPanelsAtOnce = 8;  ///< of values, so that their products stay near
-
-  float* state_of(std::int64_t row) noexcept { return states_ + row * attend_state_floats(args_.value_dim); }
-
-  /// The rows [begin_, end_) from the first to the last that see the block, what each of them sees, and n_slots_: whole
-  /// vectors that hold all of it. False if nobody sees anything.
-  bool find_rows(std::int64_t block) noexcept {
+  /// Whether a row sees some of the block: the rows [begin_, end_) from the first to the last that do, what each of
+  /// them sees, and n_slots_: whole vectors that hold all of it.
+  bool sees(std::int64_t block) noexcept {
     int last = 0;
     first_token_ = block * kBlockTokens;
     begin_ = end_ = 0;
@@ -89,6 +77,22 @@ class Attention {
     n_slots_ = static_cast<int>(round_up(last, 16));
     return end_ > 0;
   }
+
+  /// The block that `sees` was asked of: its raw tiles of one head, and those of the next to be read or null.
+  void take(const std::byte* tiles, const std::byte* next) noexcept {
+    score(tiles);
+    if (next) ask_for(next);
+    for (std::int64_t r = begin_; r < end_; ++r) {
+      if (!visible_[r].empty()) soften(r);
+    }
+    add_values(tiles + kBlockTokens / kPanel * panel_bytes(Format::kFormat, args_.key_dim));
+  }
+
+ private:
+  static constexpr int kVectors = kBlockTokens / 16;
+  static constexpr std::int64_t kPanelsAtOnce = 8;  ///< of values, so that their products stay near
+
+  float* state_of(std::int64_t row) noexcept { return states_ + row * attend_state_floats(args_.value_dim); }
 
   /// Inside a block the products and the processor run ahead of themselves, but neither knows where the next one lies.
   static void ask_for(const std::byte* tile) noexcept {
@@ -197,7 +201,7 @@ template <class L, class Format>
 void attend(const AttendArgs& args, std::int64_t begin, std::int64_t end, float* states) noexcept {
   Attention<L, Format> attention(args, states);
   attention.clear_states();
-  for (std::int64_t block = begin; block < end; ++block) attention.take(block, block + 1 < end);
+  for (std::int64_t block = begin; block < end; ++block) attention.take_raw(block, block + 1 < end);
 }
 
 /// (m, l, O) of two spans: each is brought to the larger maximum, then they add up. A row's l is 0 only if it saw

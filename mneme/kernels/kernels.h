@@ -142,11 +142,13 @@ struct FormatKernels {
 
 struct ConvArgs;  // state_args.h
 struct ScanArgs;
+struct CodeKernels;  // code_kernels.h
 
 /// One instruction set's kernels.
 struct Table {
   const char* name;          ///< "scalar", "avx2", "avx512", "amx"
   FormatKernels formats[3];  ///< by DType
+  const CodeKernels* codes;  ///< for encoded blocks
 
   const FormatKernels& of(DType format) const { return formats[static_cast<int>(format)]; }
 

@@ -25,6 +25,16 @@ struct LanesAvx2 {
   static LanesAvx2 load_bfloat16(const std::uint16_t* p) { return {widen(p), widen(p + 8)}; }
   static LanesAvx2 load_even(const std::uint16_t* pairs) { return {even(pairs), even(pairs + 16)}; }
   static LanesAvx2 load_odd(const std::uint16_t* pairs) { return {odd(pairs), odd(pairs + 16)}; }
+  static LanesAvx2 load_bytes(const std::uint8_t* p) {
+    return {_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)))),
+            _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p + 8))))};
+  }
+  static LanesAvx2 load_float8(const std::uint8_t* p) {
+    // Bits 14 and 15 hold the sign, 7 to 13 the rest: float16 wants bit 14 clear.
+    const __m256i wide = _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+    const __m256i half = _mm256_and_si256(_mm256_slli_epi16(wide, 7), _mm256_set1_epi16(static_cast<short>(0xbf80)));
+    return {_mm256_cvtph_ps(_mm256_castsi256_si128(half)), _mm256_cvtph_ps(_mm256_extracti128_si256(half, 1))};
+  }
 
   void store(float* p) const {
     _mm256_storeu_ps(p, lo);
@@ -45,6 +55,10 @@ struct LanesAvx2 {
   static void store_pairs(LanesAvx2 even, LanesAvx2 odd, std::uint16_t* pairs) {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(pairs), paired(even.lo, odd.lo));
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(pairs + 16), paired(even.hi, odd.hi));
+  }
+  static void store_finite_pairs(LanesAvx2 even, LanesAvx2 odd, std::uint16_t* pairs) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(pairs), paired_finite(even.lo, odd.lo));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(pairs + 16), paired_finite(even.hi, odd.hi));
   }
 
   friend LanesAvx2 operator+(LanesAvx2 a, LanesAvx2 b) {
@@ -94,6 +108,25 @@ struct LanesAvx2 {
   }
   float first() const { return _mm256_cvtss_f32(lo); }
 
+  struct Words {
+    __m256i lo, hi;
+
+    static Words load(const void* p) {
+      const auto* words = static_cast<const __m256i*>(p);
+      return {_mm256_loadu_si256(words), _mm256_loadu_si256(words + 1)};
+    }
+    static Words bits_of(LanesAvx2 a) { return {_mm256_castps_si256(a.lo), _mm256_castps_si256(a.hi)}; }
+    Words operator&(std::uint32_t mask) const {
+      const __m256i all = _mm256_set1_epi32(static_cast<int>(mask));
+      return {_mm256_and_si256(lo, all), _mm256_and_si256(hi, all)};
+    }
+    Words operator|(Words b) const { return {_mm256_or_si256(lo, b.lo), _mm256_or_si256(hi, b.hi)}; }
+    Words operator>>(int n) const { return {_mm256_srli_epi32(lo, n), _mm256_srli_epi32(hi, n)}; }
+    Words operator<<(int n) const { return {_mm256_slli_epi32(lo, n), _mm256_slli_epi32(hi, n)}; }
+    LanesAvx2 to_floats() const { return {_mm256_cvtepi32_ps(lo), _mm256_cvtepi32_ps(hi)}; }
+    LanesAvx2 as_floats() const { return {_mm256_castsi256_ps(lo), _mm256_castsi256_ps(hi)}; }
+  };
+
  private:
   static __m256i first_mask(int n) {
     return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
@@ -129,6 +162,11 @@ struct LanesAvx2 {
   }
   static __m256i paired(__m256 even, __m256 odd) {
     return _mm256_or_si256(_mm256_srli_epi32(rounded(even), 16), _mm256_castps_si256(cleared(rounded(odd))));
+  }
+  static __m256i paired_finite(__m256 even, __m256 odd) {
+    const __m256i half = _mm256_set1_epi32(0x8000);
+    const __m256i low = _mm256_srli_epi32(_mm256_add_epi32(_mm256_castps_si256(even), half), 16);
+    return _mm256_blend_epi16(low, _mm256_add_epi32(_mm256_castps_si256(odd), half), 0xaa);
   }
   static __m256 pow2(__m256 n) {
     const __m256i exponent = _mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127));

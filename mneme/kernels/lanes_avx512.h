@@ -27,6 +27,15 @@ struct LanesAvx512 {
     return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_loadu_si512(pairs), 16))};
   }
   static LanesAvx512 load_odd(const std::uint16_t* pairs) { return {cleared(_mm512_loadu_si512(pairs))}; }
+  static LanesAvx512 load_bytes(const std::uint8_t* p) {
+    return {_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))))};
+  }
+  static LanesAvx512 load_float8(const std::uint8_t* p) {
+    // Bits 14 and 15 hold the sign, 7 to 13 the rest: float16 wants bit 14 clear.
+    const __m256i wide = _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+    return {
+        _mm512_cvtph_ps(_mm256_and_si256(_mm256_slli_epi16(wide, 7), _mm256_set1_epi16(static_cast<short>(0xbf80))))};
+  }
 
   void store(float* p) const { _mm512_storeu_ps(p, v); }
   void store_first(float* p, int n) const { _mm512_mask_storeu_ps(p, below(n), v); }
@@ -39,6 +48,12 @@ struct LanesAvx512 {
   static void store_pairs(LanesAvx512 even, LanesAvx512 odd, std::uint16_t* pairs) {
     const __m512i low = _mm512_srli_epi32(rounded(even.v), 16);
     _mm512_storeu_si512(pairs, _mm512_or_si512(low, _mm512_castps_si512(cleared(rounded(odd.v)))));
+  }
+  static void store_finite_pairs(LanesAvx512 even, LanesAvx512 odd, std::uint16_t* pairs) {
+    const __m512i half = _mm512_set1_epi32(0x8000);
+    const __m512i low = _mm512_srli_epi32(_mm512_add_epi32(_mm512_castps_si512(even.v), half), 16);
+    const __m512i high = _mm512_add_epi32(_mm512_castps_si512(odd.v), half);
+    _mm512_storeu_si512(pairs, _mm512_or_si512(low, _mm512_castps_si512(cleared(high))));
   }
 
   friend LanesAvx512 operator+(LanesAvx512 a, LanesAvx512 b) { return {_mm512_add_ps(a.v, b.v)}; }
@@ -77,6 +92,21 @@ struct LanesAvx512 {
     return _mm_cvtss_f32(_mm_max_ss(two, _mm_shuffle_ps(two, two, 1)));
   }
   float first() const { return _mm512_cvtss_f32(v); }
+
+  struct Words {
+    __m512i v;
+
+    static Words load(const void* p) { return {_mm512_loadu_si512(p)}; }
+    static Words bits_of(LanesAvx512 a) { return {_mm512_castps_si512(a.v)}; }
+    Words operator&(std::uint32_t mask) const {
+      return {_mm512_and_si512(v, _mm512_set1_epi32(static_cast<int>(mask)))};
+    }
+    Words operator|(Words b) const { return {_mm512_or_si512(v, b.v)}; }
+    Words operator>>(int n) const { return {_mm512_srli_epi32(v, static_cast<unsigned>(n))}; }
+    Words operator<<(int n) const { return {_mm512_slli_epi32(v, static_cast<unsigned>(n))}; }
+    LanesAvx512 to_floats() const { return {_mm512_cvtepi32_ps(v)}; }
+    LanesAvx512 as_floats() const { return {_mm512_castsi512_ps(v)}; }
+  };
 
  private:
   static __mmask16 below(int n) { return static_cast<__mmask16>(n <= 0 ? 0u : n >= 16 ? 0xffffu : (1u << n) - 1u); }

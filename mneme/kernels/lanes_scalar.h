@@ -51,6 +51,16 @@ struct LanesScalar {
     return each([&](int i) { return from_bfloat16(pairs[2 * i + 1]); });
   }
 
+  /// Sixteen unsigned bytes.
+  static LanesScalar load_bytes(const std::uint8_t* p) {
+    return each([&](int i) { return static_cast<float>(p[i]); });
+  }
+  /// Sixteen e4m3 numbers, divided by 256: their bits, moved, are those of float16.
+  static LanesScalar load_float8(const std::uint8_t* p) {
+    return each(
+        [&](int i) { return from_float16(static_cast<std::uint16_t>((p[i] & 0x80) << 8 | (p[i] & 0x7f) << 7)); });
+  }
+
   void store(float* p) const { std::memcpy(p, v, sizeof v); }
   void store_first(float* p, int n) const {
     for (int i = 0; i < 16 && i < n; ++i) p[i] = v[i];
@@ -66,6 +76,16 @@ struct LanesScalar {
     for (int i = 0; i < 16; ++i) {
       pairs[2 * i] = to_bfloat16(even.v[i]);
       pairs[2 * i + 1] = to_bfloat16(odd.v[i]);
+    }
+  }
+  /// store_pairs for finite lanes; halfway between two bfloat16 it takes the larger magnitude.
+  static void store_finite_pairs(LanesScalar even, LanesScalar odd, std::uint16_t* pairs) {
+    const auto near = [](float x) {
+      return static_cast<std::uint16_t>((std::bit_cast<std::uint32_t>(x) + 0x8000u) >> 16);
+    };
+    for (int i = 0; i < 16; ++i) {
+      pairs[2 * i] = near(even.v[i]);
+      pairs[2 * i + 1] = near(odd.v[i]);
     }
   }
 
@@ -132,6 +152,46 @@ struct LanesScalar {
     return t[0];
   }
   float first() const { return v[0]; }
+
+  /// Sixteen lanes of 32 bits.
+  struct Words {
+    std::uint32_t u[16];
+
+    template <class F>
+    static Words each(F f) {
+      Words r;
+      for (int i = 0; i < 16; ++i) r.u[i] = f(i);
+      return r;
+    }
+    static Words load(const void* p) {
+      Words r;
+      std::memcpy(r.u, p, sizeof r.u);
+      return r;
+    }
+    static Words bits_of(LanesScalar a) {
+      return each([&](int i) { return std::bit_cast<std::uint32_t>(a.v[i]); });
+    }
+    Words operator&(std::uint32_t mask) const {
+      return each([&](int i) { return u[i] & mask; });
+    }
+    Words operator|(Words b) const {
+      return each([&](int i) { return u[i] | b.u[i]; });
+    }
+    /// By 0 to 31.
+    Words operator>>(int n) const {
+      return each([&](int i) { return u[i] >> n; });
+    }
+    Words operator<<(int n) const {
+      return each([&](int i) { return u[i] << n; });
+    }
+    /// Integers below 2^24 as floats.
+    LanesScalar to_floats() const {
+      return LanesScalar::each([&](int i) { return static_cast<float>(static_cast<std::int32_t>(u[i])); });
+    }
+    LanesScalar as_floats() const {
+      return LanesScalar::each([&](int i) { return std::bit_cast<float>(u[i]); });
+    }
+  };
 };
 
 }  // namespace mneme::kernels

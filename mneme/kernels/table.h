@@ -1,9 +1,12 @@
 #pragma once
 
+#include "mneme/kernels/attend_codes.h"
 #include "mneme/kernels/attention.h"
 #include "mneme/kernels/block_store.h"
 #include "mneme/kernels/conv.h"
 #include "mneme/kernels/elementwise.h"
+#include "mneme/kernels/fit_codes.h"
+#include "mneme/kernels/hadamard.h"
 #include "mneme/kernels/linear.h"
 #include "mneme/kernels/product_bfloat16.h"
 #include "mneme/kernels/product_float.h"
@@ -22,6 +25,22 @@ constexpr FormatKernels make_format_kernels() {
           .load_tokens = load_tokens<L, Format::kFormat>};
 }
 
+template <class L, class Format>
+constexpr CodeFormatKernels make_code_kernels() {
+  return {.decode_head = decode_head<L, Format::kFormat>, .attend = attend_codes<L, Format>};
+}
+
+template <class L, class BFloat16>
+inline constexpr CodeKernels kCodeKernels = {
+    .formats = {make_code_kernels<L, Float32Format<L>>(), make_code_kernels<L, BFloat16>(),
+                make_code_kernels<L, Float16Format<L>>()},
+    .fit_min_max = fit_min_max<L>,
+    .fit_symmetric = fit_symmetric<L>,
+    .start_half_quadratic = start_half_quadratic<L>,
+    .step_half_quadratic = step_half_quadratic<L>,
+    .finish_half_quadratic = finish_half_quadratic<L>,
+    .hadamard = hadamard<L>};
+
 /// Every kernel compiled over one Lanes type, with the bfloat16 product that its instruction set has.
 template <class L, class BFloat16>
 constexpr Table make_table(const char* name) {
@@ -30,6 +49,7 @@ constexpr Table make_table(const char* name) {
   table.formats[static_cast<int>(DType::kFloat32)] = make_format_kernels<L, Float32Format<L>>();
   table.formats[static_cast<int>(DType::kBFloat16)] = make_format_kernels<L, BFloat16>();
   table.formats[static_cast<int>(DType::kFloat16)] = make_format_kernels<L, Float16Format<L>>();
+  table.codes = &kCodeKernels<L, BFloat16>;
   table.merge_states = merge_states<L>;
   table.finish_states = finish_states<L>;
   table.rms_norm = rms_norm<L>;

@@ -7,7 +7,7 @@
 
 #include "mneme/base/error.h"
 #include "mneme/base/flush_denormals.h"
-#include "mneme/quant/code_planes.h"
+#include "mneme/kernels/code_kernels.h"
 #include "mneme/quant/tile_encoder.h"
 
 namespace mneme::quant {
@@ -53,15 +53,24 @@ void saturate(std::vector<float>& numbers) {
   for (float& x : numbers) x = x == x ? std::min(std::max(x, -kLargestFloat16), kLargestFloat16) : 0.0f;
 }
 
-void decode_tile(const TileCodes& codes, TileSide side, std::int64_t dim, const std::byte* tile, float* out) {
-  thread_local std::vector<std::uint8_t> bytes;
-  bytes.resize(static_cast<std::size_t>(kBlockTokens * dim));
-  unpack_codes(codes, side, dim, tile, bytes.data());
-  const auto* scales = reinterpret_cast<const std::uint16_t*>(tile + codes.code_bytes(side, dim));
-  for (std::int64_t i = 0; i < kBlockTokens * dim; ++i) {
-    const float scale = from_float16(scales[codes.scale_slot(side, dim, i / dim, i % dim)]);
-    out[i] = static_cast<float>(bytes[static_cast<std::size_t>(i)] - 128) * scale;
-  }
+/// The head's first tokens as they are, keys and then values.
+void store_sinks(const BlockCodes& codes, const HeadRows& rows, std::byte* out) {
+  const auto store = [&](const std::vector<float>& numbers, std::int64_t dim) {
+    for (std::int64_t i = 0; i < codes.sink_length * dim; ++i) {
+      const float x = numbers[static_cast<std::size_t>(i)];
+      if (codes.raw.format == DType::kFloat32) {
+        std::memcpy(out, &x, sizeof x);
+      } else {
+        const std::uint16_t half = codes.raw.format == DType::kBFloat16 ? to_bfloat16(x) : to_float16(x);
+        std::memcpy(out, &half, sizeof half);
+      }
+      out += size_of(codes.raw.format);
+    }
+  };
+  const std::byte* end = out + codes.sink_bytes();
+  store(rows.keys, codes.raw.key_dim);
+  store(rows.values, codes.raw.value_dim);
+  std::memset(out, 0, static_cast<std::size_t>(end - out));
 }
 
 }  // namespace
@@ -93,6 +102,7 @@ void BlockCodec::encode_head(const std::byte* raw, std::int64_t head, bool first
       .of(layout.format)
       .load_tokens(layout, raw + head * layout.head_bytes(), 0, kBlockTokens, rows.keys.data(), layout.key_dim,
                    rows.values.data(), layout.value_dim);
+  if (first && codes_.sink_length) store_sinks(codes_, rows, out + codes_.sink_offset(head));
   saturate(rows.keys);
   saturate(rows.values);
   std::byte* tile = out + codes_.head_offset(head);
@@ -106,27 +116,15 @@ void BlockCodec::decode(const std::byte* block, bool first, std::byte* raw) cons
   for (std::int64_t head = 0; head < codes_.raw.n_heads; ++head) decode_head(block, head, first, raw);
 }
 
-void BlockCodec::decode_head(const std::byte* block, std::int64_t head, bool /*first*/, std::byte* raw) const {
+void BlockCodec::decode_head(const std::byte* block, std::int64_t head, bool first, std::byte* raw) const {
   const FlushDenormals mode;
-  const kernels::BlockLayout& layout = codes_.raw;
-  HeadRows& rows = head_rows(layout);
-  const std::byte* tile = block + codes_.head_offset(head);
-  decode_tile(codes_.keys, TileSide::kKeys, layout.key_dim, tile, rows.keys.data());
-  decode_tile(codes_.values, TileSide::kValues, layout.value_dim, tile + codes_.key_bytes(), rows.values.data());
-  std::byte* out = raw + head * layout.head_bytes();
-  std::memset(out, 0, static_cast<std::size_t>(layout.head_bytes()));
+  thread_local std::vector<float> scratch;
+  scratch.resize(static_cast<std::size_t>(kernels::scale_scratch_bytes(codes_)) / sizeof(float));
   kernels::active()
-      .of(layout.format)
-      .store_tokens(layout, out, 0, kBlockTokens, rows.keys.data(), layout.key_dim, rows.values.data(),
-                    layout.value_dim);
-}
-
-std::shared_ptr<const BlockCodec> make_int8(const kernels::BlockLayout& raw) {
-  const auto tile = [](std::int64_t dim) {
-    return TileCodes{.kind = kernels::CodeKind::kAffine, .bits = 8, .grouping = Grouping::kChannels, .group = dim};
-  };
-  return std::make_shared<BlockCodec>("int8", Method::kSymmetric,
-                                      BlockCodes{.keys = tile(raw.key_dim), .values = tile(raw.value_dim), .raw = raw});
+      .codes->of(codes_.raw.format)
+      .decode_head(codes_, block + codes_.head_offset(head),
+                   first && codes_.sink_length ? block + codes_.sink_offset(head) : nullptr,
+                   raw + head * codes_.raw.head_bytes(), scratch.data());
 }
 
 }  // namespace mneme::quant

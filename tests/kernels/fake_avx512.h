@@ -24,6 +24,7 @@
 #undef _mm512_roundscale_ps
 #undef _mm512_extractf32x8_ps
 #undef _mm256_extractf128_ps
+#undef _mm256_slli_epi16
 
 namespace mneme::kernels {
 
@@ -121,6 +122,20 @@ inline __mmask16 _mm512_cmpgt_epi32_mask(__m512i a, __m512i b) {
   return each_bit([=](int i) { return static_cast<std::int32_t>(a.u[i]) > static_cast<std::int32_t>(b.u[i]); });
 }
 
+inline __m256i _mm256_set1_epi16(short x) {
+  __m256i r;
+  for (std::uint16_t& half : r.h) half = static_cast<std::uint16_t>(x);
+  return r;
+}
+inline __m256i _mm256_slli_epi16(__m256i a, int n) {
+  for (std::uint16_t& half : a.h) half = static_cast<std::uint16_t>(half << n);
+  return a;
+}
+inline __m256i _mm256_and_si256(__m256i a, __m256i b) {
+  for (int i = 0; i < 16; ++i) a.h[i] = a.h[i] & b.h[i];
+  return a;
+}
+
 // Conversions.
 inline __m512 _mm512_cvtph_ps(__m256i a) {
   return each_float([=](int i) { return from_float16(a.h[i]); });
@@ -137,6 +152,21 @@ inline __m256i _mm512_cvtepi32_epi16(__m512i a) {
   __m256i r;
   for (int i = 0; i < 16; ++i) r.h[i] = static_cast<std::uint16_t>(a.u[i]);
   return r;
+}
+inline __m512i _mm512_cvtepu8_epi32(__m128i a) {
+  std::uint8_t bytes[16];
+  std::memcpy(bytes, &a, sizeof bytes);
+  return each_integer([&](int i) { return bytes[i]; });
+}
+inline __m256i _mm256_cvtepi8_epi16(__m128i a) {
+  std::int8_t bytes[16];
+  std::memcpy(bytes, &a, sizeof bytes);
+  __m256i r;
+  for (int i = 0; i < 16; ++i) r.h[i] = static_cast<std::uint16_t>(bytes[i]);
+  return r;
+}
+inline __m512 _mm512_cvtepi32_ps(__m512i a) {
+  return each_float([=](int i) { return static_cast<float>(static_cast<std::int32_t>(a.u[i])); });
 }
 inline __m512i _mm512_cvtps_epi32(__m512 a) {
   return each_integer([=](int i) { return static_cast<std::uint32_t>(std::lrintf(a.f[i])); });

@@ -24,6 +24,13 @@ int apply_all(const float* a_lanes, const float* b_lanes, const float* c_lanes, 
   put(L::load_even(halves));
   put(L::load_odd(halves));
 
+  put(L::load_bytes(reinterpret_cast<const std::uint8_t*>(halves)));
+  put(L::load_float8(reinterpret_cast<const std::uint8_t*>(halves)));
+  using Words = typename L::Words;
+  const Words words = Words::load(halves);
+  put((words & 0x0f0f0f0fu).as_floats());
+  put((words >> 7 | Words::bits_of(a) << 3).as_floats());
+  put((words >> 8).to_floats());
   put(a + b);
   put(a - b);
   put(a * b);
@@ -46,6 +53,8 @@ int apply_all(const float* a_lanes, const float* b_lanes, const float* c_lanes, 
   a.store_float16(reinterpret_cast<std::uint16_t*>(out[n++]));
   a.store_bfloat16(reinterpret_cast<std::uint16_t*>(out[n++]));
   L::store_pairs(a, b, reinterpret_cast<std::uint16_t*>(out[n++]));
+  const L finite_a = L::min(L::max(a, L::set1(-1e38f)), L::set1(1e38f)), finite_b = L::keep(finite_a, 0, 8, 1.5f);
+  L::store_finite_pairs(finite_a, finite_b, reinterpret_cast<std::uint16_t*>(out[n++]));
   return n;
 }
 
