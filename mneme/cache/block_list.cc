@@ -70,6 +70,16 @@ void BlockList::replace(std::int64_t b, BlockRef block) {
   }
 }
 
+void BlockList::release_before(std::int64_t n) {
+  for (std::int64_t b = 0; b < n; ++b) {
+    if (!chunks_[chunk_of(b)]) {
+      b += kChunkBlocks - 1 - b % kChunkBlocks;
+    } else if (at(b)) {
+      release(b);
+    }
+  }
+}
+
 void BlockList::truncate(std::int64_t n) {
   while (size_ > n) {
     const std::size_t c = chunk_of(size_ - 1);

@@ -43,6 +43,8 @@ class BlockList {
   void replace(std::int64_t b, BlockRef block);
   /// Lets the block of an entry go; the entry stays.
   void release(std::int64_t b) { replace(b, BlockRef()); }
+  /// The same for all entries before n. Costs a look at each chunk that holds nothing.
+  void release_before(std::int64_t n);
   /// Drops entries from the end.
   void truncate(std::int64_t n);
 

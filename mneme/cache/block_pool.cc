@@ -1,7 +1,6 @@
 #include "mneme/cache/block_pool.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "mneme/base/error.h"
 
@@ -10,10 +9,6 @@ namespace {
 
 // A slab is worth a system call and a huge page or two, but little enough that a small cache stays small.
 constexpr std::int64_t kSlabBytes = std::int64_t{4} << 20;
-
-at::Tensor bytes_view(std::byte* data, std::int64_t n, at::Device device) {
-  return at::from_blob(data, {n}, at::TensorOptions().dtype(at::kByte).device(device));
-}
 
 }  // namespace
 
@@ -40,36 +35,36 @@ void ByteBudget::refuse(std::int64_t used, std::int64_t n_bytes) const {
               used, n_bytes, limit_);
 }
 
-BlockPool::BlockPool(std::int64_t block_bytes, at::Device device, std::shared_ptr<ByteBudget> budget)
-    : block_bytes_(block_bytes), device_(device), budget_(std::move(budget)) {}
+BlockPool::BlockPool(std::int64_t block_bytes, std::shared_ptr<Tier> tier, std::shared_ptr<ByteBudget> budget)
+    : block_bytes_(block_bytes), tier_(std::move(tier)), budget_(std::move(budget)) {}
 
 BlockPool::~BlockPool() {
-  for (const Slab& slab : slabs_) budget_->give_back(slab.memory.n_bytes());
+  for (const Slab& slab : slabs_) {
+    if (tier_->resident()) budget_->give_back(slab.memory.n_bytes);
+  }
 }
 
 void BlockPool::add_slab(std::int64_t n) {
   std::int64_t n_bytes;
   check(!__builtin_mul_overflow(n, block_bytes_, &n_bytes), ErrorKind::kOutOfMemory,
         "cache out of memory: {} blocks of {} bytes are more than any machine has", n, block_bytes_);
-  budget_->take(n_bytes);
+  if (tier_->resident()) budget_->take(n_bytes);
   Slab slab;
   try {
-    slab.memory = ops::DeviceBuffer(n_bytes, device_);
+    slab.memory = tier_->take(n_bytes);
     slab.blocks = std::make_unique<Block[]>(static_cast<std::size_t>(n));
     // Every free block finds room: putting one back never allocates.
-    const auto total = static_cast<std::size_t>(capacity() + n);
-    fresh_.reserve(total);
-    free_.reserve(total);
+    free_.reserve(static_cast<std::size_t>(capacity() + n));
     slabs_.reserve(slabs_.size() + 1);
   } catch (...) {
-    budget_->give_back(n_bytes);
+    if (tier_->resident()) budget_->give_back(n_bytes);
     throw;
   }
   for (std::int64_t i = n - 1; i >= 0; --i) {
     Block& block = slab.blocks[static_cast<std::size_t>(i)];
     block.pool = this;
-    block.data = slab.memory.data() + i * block_bytes_;
-    fresh_.push_back(&block);
+    block.data = slab.memory.data + i * block_bytes_;
+    free_.push_back(&block);
   }
   slabs_.push_back(std::move(slab));
   capacity_.fetch_add(n, std::memory_order_relaxed);
@@ -77,44 +72,38 @@ void BlockPool::add_slab(std::int64_t n) {
 
 void BlockPool::reserve(std::int64_t n) {
   const std::lock_guard lock(mutex_);
-  const std::int64_t spare = static_cast<std::int64_t>(fresh_.size() + free_.size());
+  const auto spare = static_cast<std::int64_t>(free_.size());
   if (spare < n) add_slab(n - spare);
 }
 
 std::int64_t BlockPool::bytes_to_reserve(std::int64_t n) const {
   const std::lock_guard lock(mutex_);
-  const std::int64_t missing = std::max<std::int64_t>(0, n - static_cast<std::int64_t>(fresh_.size() + free_.size()));
+  const std::int64_t missing = std::max<std::int64_t>(0, n - static_cast<std::int64_t>(free_.size()));
   std::int64_t n_bytes;
   return __builtin_mul_overflow(missing, block_bytes_, &n_bytes) ? INT64_MAX : n_bytes;
 }
 
-Block* BlockPool::take_any(bool zeroed) {
+Block* BlockPool::take_any(bool* is_zero) {
   const std::lock_guard lock(mutex_);
-  if (free_.empty() && fresh_.empty())
-    add_slab(std::max<std::int64_t>(1, std::min<std::int64_t>(64, kSlabBytes / block_bytes_)));
+  if (free_.empty()) add_slab(std::max<std::int64_t>(1, std::min<std::int64_t>(64, kSlabBytes / block_bytes_)));
   n_in_use_.fetch_add(1, std::memory_order_relaxed);
-  std::vector<Block*>& source = free_.empty() ? fresh_ : free_;
-  Block* block = source.back();
-  source.pop_back();
-  if (zeroed && &source == &free_) {
-    if (device_.is_cpu()) {
-      std::memset(block->data, 0, static_cast<std::size_t>(block_bytes_));
-    } else {
-      bytes_view(block->data, block_bytes_, device_).zero_();
-    }
-  }
+  Block* block = free_.back();
+  free_.pop_back();
+  if (is_zero) *is_zero = block->fresh;
+  block->fresh = false;
   return block;
 }
 
-BlockRef BlockPool::take() { return BlockRef(take_any(/*zeroed=*/true)); }
+BlockRef BlockPool::take_zeroed() {
+  bool is_zero = false;
+  Block* const block = take_any(&is_zero);
+  if (!is_zero) tier_->zero(block->data, block_bytes_);
+  return BlockRef(block);
+}
 
 BlockRef BlockPool::take_copy(const BlockRef& source) {
-  BlockRef copy(take_any(/*zeroed=*/false));
-  if (device_.is_cpu()) {
-    std::memcpy(copy.data(), source.data(), static_cast<std::size_t>(block_bytes_));
-  } else {
-    bytes_view(copy.data(), block_bytes_, device_).copy_(bytes_view(source.data(), block_bytes_, device_));
-  }
+  BlockRef copy = take();
+  tier_->write(copy.data(), source.data(), block_bytes_);
   return copy;
 }
 

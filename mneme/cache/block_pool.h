@@ -1,7 +1,5 @@
 #pragma once
 
-#include <ATen/ATen.h>
-
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -10,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "mneme/ops/workspace.h"
+#include "mneme/cache/tier.h"
 
 namespace mneme {
 
@@ -21,6 +19,7 @@ struct Block {
   std::atomic<std::int64_t> references{0};
   BlockPool* pool = nullptr;
   std::byte* data = nullptr;
+  bool fresh = true;  ///< never given out: zero since its slab was taken
 };
 
 /// A counted reference to a block; the last one returns the block to its pool.
@@ -43,6 +42,8 @@ class BlockRef {
   /// Whether nobody else holds the block: only then may it be written to.
   bool unique() const noexcept { return block_->references.load(std::memory_order_acquire) == 1; }
   const Block* get() const noexcept { return block_; }
+  /// Of a block that is there.
+  BlockPool* pool() const noexcept { return block_->pool; }
 
  private:
   Block* block_ = nullptr;
@@ -65,27 +66,29 @@ class ByteBudget {
   std::atomic<std::int64_t> used_{0};
 };
 
-/// Blocks of one size on one device. Memory is taken in slabs and kept until the pool dies; freed blocks are reused.
-/// A block comes zeroed. Thread safe: forks of a cache share their pool.
+/// Blocks of one size in one tier. Memory is taken in slabs and kept until the pool dies; freed blocks are reused.
+/// Thread safe: forks of a cache share their pool.
 class BlockPool {
  public:
-  BlockPool(std::int64_t block_bytes, at::Device device, std::shared_ptr<ByteBudget> budget);
+  /// Bytes of a resident tier are taken from the budget.
+  BlockPool(std::int64_t block_bytes, std::shared_ptr<Tier> tier, std::shared_ptr<ByteBudget> budget);
   ~BlockPool();
   BlockPool(const BlockPool&) = delete;
   BlockPool& operator=(const BlockPool&) = delete;
 
   std::int64_t block_bytes() const noexcept { return block_bytes_; }
-  at::Device device() const noexcept { return device_; }
+  Tier& tier() const noexcept { return *tier_; }
 
   /// Makes room for n more blocks than are in use, in one slab. Throws Error(kOutOfMemory) and changes nothing.
   void reserve(std::int64_t n);
   /// Bytes that reserve(n) would take; INT64_MAX if they are more.
   std::int64_t bytes_to_reserve(std::int64_t n) const;
 
-  /// A zeroed block that nobody else holds. Throws Error(kOutOfMemory).
-  BlockRef take();
-
-  /// A copy of `source` (of this pool) that nobody else holds.
+  /// A block that nobody else holds, its content whatever was there. Throws Error(kOutOfMemory).
+  BlockRef take() { return BlockRef(take_any()); }
+  /// The same, zeroed.
+  BlockRef take_zeroed();
+  /// A copy of `source`, a block of as many bytes, that nobody else holds.
   BlockRef take_copy(const BlockRef& source);
 
   std::int64_t n_in_use() const noexcept { return n_in_use_.load(std::memory_order_relaxed); }
@@ -96,20 +99,19 @@ class BlockPool {
   friend class BlockRef;
   void put_back(Block* block) noexcept;
   void add_slab(std::int64_t n);
-  Block* take_any(bool zeroed);
+  Block* take_any(bool* is_zero = nullptr);
 
   struct Slab {
-    ops::DeviceBuffer memory;
+    TierMemory memory;
     std::unique_ptr<Block[]> blocks;
   };
 
   const std::int64_t block_bytes_;
-  const at::Device device_;
+  const std::shared_ptr<Tier> tier_;
   const std::shared_ptr<ByteBudget> budget_;
   mutable std::mutex mutex_;
   std::vector<Slab> slabs_;
-  std::vector<Block*> fresh_;  // never used: zero since the slab was taken
-  std::vector<Block*> free_;   // used before
+  std::vector<Block*> free_;
   std::atomic<std::int64_t> n_in_use_{0}, capacity_{0};
 };
 

@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "mneme/base/error.h"
+#include "mneme/cache/disk_tier.h"
 
 namespace mneme {
 namespace {
@@ -18,40 +19,76 @@ std::int64_t multiply_add(std::int64_t a, std::int64_t b, std::int64_t c) {
 
 Cache::Cache(const CacheShape& shape, const CacheOptions& options)
     : options_(options),
+      plan_(plan_cache(shape, options)),
       device_(shape.device),
-      budget_(std::make_shared<ByteBudget>(options.max_cache_bytes.value_or(0))),
+      budget_(std::make_shared<ByteBudget>(options.config.max_cache_bytes.value_or(0))),
       workspace_(std::make_unique<ops::Workspace>(shape.device)),
       in_use_(std::make_unique<std::atomic<bool>>(false)) {
-  static constexpr std::int64_t kMost = std::int64_t{1} << 53;  // tokens, sequences or bytes: more than any machine has
-  const auto positive = [](const std::optional<std::int64_t>& value, const char* name) {
-    check(!value || (*value > 0 && *value <= kMost), ErrorKind::kInvalidArgument, "{} must be 1 to {}, it is {}", name,
-          kMost, value.value_or(0));
-  };
-  positive(options.max_cache_len, "max_cache_len");
-  check(!shape.layers.empty(), ErrorKind::kInvalidArgument, "a cache of no layers cannot be");
-  positive(options.max_batch_size, "max_batch_size");
-  positive(options.max_cache_bytes, "max_cache_bytes");
-  check(!options.max_batch_size || options.max_cache_len, ErrorKind::kInvalidArgument,
-        "max_batch_size = {} is for static caches; give max_cache_len too", options.max_batch_size.value_or(0));
-  layers_.reserve(shape.layers.size());
-  for (const LayerShape& layer : shape.layers) {
-    auto codec = float_codec(options.dtype.value_or(shape.dtype), layer.n_heads, layer.key_dim, layer.value_dim);
-    std::shared_ptr<BlockPool>& pool = pools_[codec->block_bytes()];
-    if (!pool) pool = std::make_shared<BlockPool>(codec->block_bytes(), shape.device, budget_);
-    layers_.emplace_back(KvLayerOptions{.retention = layer.retention, .codec = std::move(codec)}, pool);
+  const auto memory = std::make_shared<DeviceTier>(shape.device);
+  if (plan_.offload_device == "disk")
+    offload_tier_ = std::make_shared<DiskTier>(options.config.offload_folder.value_or(""));
+  layers_.reserve(plan_.layers.size());
+  for (const LayerPlan& layer : plan_.layers) {
+    LayerPools at{.raw = add_pool(layer.layout.block_bytes(), memory), .sealed = 0, .first = 0};
+    KvStorage storage{.retention = layer.retention,
+                      .layout = layer.layout,
+                      .codec = layer.codec,
+                      .residual_blocks = layer.residual_blocks,
+                      .device = device_,
+                      .rotate_values = layer.rotate_values,
+                      .raw_pool = pools_[at.raw]};
+    if (layer.codec || layer.offloaded) {
+      const std::shared_ptr<Tier> tier = layer.offloaded ? offload_tier_ : memory;
+      const std::int64_t first = layer.codec ? layer.codec->codes().block_bytes(true) : layer.layout.block_bytes();
+      at.sealed = add_pool(layer.sealed_block_bytes(), tier);
+      at.first = first == layer.sealed_block_bytes() ? at.sealed : add_pool(first, tier);
+      storage.sealed_pool = pools_[at.sealed];
+      storage.first_pool = pools_[at.first];
+    }
+    layer_pools_.push_back(at);
+    layers_.emplace_back(std::move(storage));
   }
+  wanted_.resize(pools_.size());
+  add_prefetcher();
   if (options.max_batch_size) reserve_rows(*options.max_batch_size);
 }
 
 Cache::Cache(const Cache& other)
     : options_(other.options_),
+      plan_(other.plan_),
       device_(other.device_),
       budget_(other.budget_),
+      offload_tier_(other.offload_tier_),
       pools_(other.pools_),
+      wanted_(other.wanted_),
+      layer_pools_(other.layer_pools_),
       layers_(other.layers_),
       reserved_rows_(other.reserved_rows_),
       workspace_(std::make_unique<ops::Workspace>(other.device_)),
-      in_use_(std::make_unique<std::atomic<bool>>(false)) {}
+      in_use_(std::make_unique<std::atomic<bool>>(false)) {
+  add_prefetcher();
+}
+
+/// The pool of blocks of this size in this tier. A layer's offloaded blocks lie together, to be read in one go, so each
+/// layer has pools of its own there.
+std::size_t Cache::add_pool(std::int64_t block_bytes, std::shared_ptr<Tier> tier) {
+  for (std::size_t i = 0; i < pools_.size(); ++i) {
+    if (tier->resident() && &pools_[i]->tier() == tier.get() && pools_[i]->block_bytes() == block_bytes) return i;
+  }
+  pools_.push_back(std::make_shared<BlockPool>(block_bytes, std::move(tier), budget_));
+  return pools_.size() - 1;
+}
+
+void Cache::add_prefetcher() {
+  if (!offload_tier_) return;
+  const auto n = std::ranges::count_if(plan_.layers, &LayerPlan::offloaded);
+  if (n == 0) return;
+  const auto prefetcher = std::make_shared<Prefetcher>(offload_tier_, n);
+  std::int64_t index = 0;
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    if (plan_.layers[i].offloaded) layers_[i].set_prefetcher(prefetcher, index++);
+  }
+}
 
 Cache Cache::copy() const { return Cache(*this); }
 
@@ -97,44 +134,50 @@ void Cache::start(std::int64_t n_sequences_given) {
   for (KvLayer& layer : layers_) layer.start(n_sequences_given);
 }
 
-/// Room in every pool for needed(pool) more blocks than are in use, or in none.
-template <class Needed>
-void Cache::reserve(const Needed& needed) {
-  std::int64_t n_bytes = 0;
-  for (auto& [block_bytes, pool] : pools_) n_bytes = multiply_add(1, pool->bytes_to_reserve(needed(*pool)), n_bytes);
-  budget_->check_room(n_bytes);
-  for (auto& [block_bytes, pool] : pools_) pool->reserve(needed(*pool));
+/// Adds to what reserve_wanted() makes room for.
+void Cache::want(std::size_t layer, const BlockCounts& counts, std::int64_t times) {
+  const LayerPools& at = layer_pools_[layer];
+  const auto add = [&](std::size_t pool, std::int64_t n) { wanted_[pool] = multiply_add(times, n, wanted_[pool]); };
+  add(at.raw, counts.raw);
+  add(at.sealed, counts.sealed);
+  add(at.first, counts.first);
 }
 
-/// Sum of blocks(layer) over the layers that take theirs from a pool.
-template <class Blocks>
-std::int64_t Cache::blocks_from(const BlockPool& pool, const Blocks& blocks) const {
-  std::int64_t total = 0;
-  for (const KvLayer& layer : layers_) {
-    if (layer.codec().block_bytes() == pool.block_bytes()) total = multiply_add(1, blocks(layer), total);
+/// Room in every pool for as many more blocks than are in use, or in none.
+void Cache::reserve_wanted() {
+  std::int64_t n_bytes = 0;
+  for (std::size_t i = 0; i < pools_.size(); ++i) {
+    if (pools_[i]->tier().resident()) n_bytes = multiply_add(1, pools_[i]->bytes_to_reserve(wanted_[i]), n_bytes);
   }
-  return total;
+  const std::vector<std::int64_t>& wanted = wanted_;
+  try {
+    budget_->check_room(n_bytes);
+    for (std::size_t i = 0; i < pools_.size(); ++i) pools_[i]->reserve(wanted[i]);
+  } catch (...) {
+    std::ranges::fill(wanted_, 0);
+    throw;
+  }
+  std::ranges::fill(wanted_, 0);
 }
 
 void Cache::prepare(std::span<const std::int64_t> counts) {
-  for (const KvLayer& layer : layers_) check_room(layer, counts);
+  for (const KvLayer& layer : layers_) {
+    check_room(layer, counts);
+    layer.check_written();
+  }
   if (options_.max_cache_len) reserve_rows(static_cast<std::int64_t>(counts.size()));
-  reserve([&](const BlockPool& pool) {
-    return blocks_from(pool, [&](const KvLayer& layer) { return layer.blocks_needed(counts); });
-  });
+  for (std::size_t i = 0; i < layers_.size(); ++i) want(i, layers_[i].blocks_needed(counts));
+  reserve_wanted();
   start(static_cast<std::int64_t>(counts.size()));
 }
 
 /// A static cache takes memory for n sequences, on top of what it and its copies have.
 void Cache::reserve_rows(std::int64_t n) {
   if (n <= reserved_rows_) return;
-  const std::int64_t more = n - reserved_rows_;
-  reserve([&](const BlockPool& pool) {
-    const std::int64_t spare = pool.capacity() - pool.n_in_use();
-    return multiply_add(
-        more, blocks_from(pool, [&](const KvLayer& layer) { return layer.peak_blocks(*options_.max_cache_len); }),
-        spare);
-  });
+  for (std::size_t i = 0; i < pools_.size(); ++i) wanted_[i] = pools_[i]->capacity() - pools_[i]->n_in_use();
+  for (std::size_t i = 0; i < layers_.size(); ++i)
+    want(i, KvSequence::peak(layers_[i].storage(), *options_.max_cache_len), n - reserved_rows_);
+  reserve_wanted();
   reserved_rows_ = n;
 }
 
@@ -142,12 +185,14 @@ std::pair<at::Tensor, at::Tensor> Cache::update(const at::Tensor& keys, const at
                                                 std::int64_t layer_idx) {
   KvLayer& target = layer(layer_idx);
   target.check_update(keys, values);
+  target.check_written();
   const std::vector<std::int64_t> counts(static_cast<std::size_t>(keys.size(0)), keys.size(2));
   // Layers are one token apart while a model goes through them, so this looks at one layer, where prepare() looks at
   // all.
   check_room(target, counts);
   if (options_.max_cache_len) reserve_rows(keys.size(0));
-  pools_.at(target.codec().block_bytes())->reserve(target.blocks_needed(counts));
+  want(static_cast<std::size_t>(layer_idx), target.blocks_needed(counts));
+  reserve_wanted();
   start(keys.size(0));
   return target.update(*workspace_, keys, values);
 }
@@ -158,6 +203,8 @@ void Cache::crop(std::int64_t n) {
   check(n >= -seq_length(), ErrorKind::kInvalidArgument,
         "crop({}): more tokens than the {} that the cache holds cannot be removed", n, seq_length());
   for (const KvLayer& layer : layers_) layer.check_crop(-n);
+  for (std::size_t i = 0; i < layers_.size(); ++i) want(i, {.raw = layers_[i].blocks_to_crop(-n)});
+  reserve_wanted();
   for (KvLayer& layer : layers_) layer.crop(-n);
 }
 
@@ -195,17 +242,20 @@ void Cache::reset() {
   for (KvLayer& layer : layers_) layer.reset();
 }
 
-std::int64_t Cache::n_bytes() const {
+std::int64_t Cache::bytes_in(bool resident) const {
+  std::int64_t total = 0;
   if (options_.max_cache_len) {
-    std::int64_t total = 0;
-    for (const auto& [bytes, pool] : pools_) total += bytes * pool->capacity();
+    for (const auto& pool : pools_) {
+      if (pool->tier().resident() == resident) total += pool->block_bytes() * pool->capacity();
+    }
     return total;
   }
   std::unordered_set<const Block*> seen;
-  std::int64_t total = 0;
   for (const KvLayer& layer : layers_) {
-    layer.each_block(
-        [&](const BlockRef& block) { total += seen.insert(block.get()).second ? layer.codec().block_bytes() : 0; });
+    layer.each_block([&](const BlockRef& block) {
+      const BlockPool& pool = *block.pool();
+      if (pool.tier().resident() == resident && seen.insert(block.get()).second) total += pool.block_bytes();
+    });
   }
   return total;
 }

@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -13,24 +12,11 @@
 #include <vector>
 
 #include "mneme/cache/kv_layer.h"
+#include "mneme/cache/plan.h"
 #include "mneme/cache/shape.h"
 #include "mneme/ops/workspace.h"
 
 namespace mneme {
-
-/// When a cache takes its memory, and limits on it.
-struct CacheOptions {
-  /// Unset: blocks are taken as tokens come (dynamic). Set: memory for this many tokens a sequence is taken once
-  /// (static).
-  std::optional<std::int64_t> max_cache_len = {};
-  /// Static only: sequences to take memory for, at construction. Unset: as many as the first tokens come for, when they
-  /// come; only select() and its kin make it more.
-  std::optional<std::int64_t> max_batch_size = {};
-  /// More bytes of blocks than this are an Error(kOutOfMemory). Unset: the machine's memory is the limit.
-  std::optional<std::int64_t> max_cache_bytes = {};
-  /// Keys and values are stored in this dtype. Unset: the model's.
-  std::optional<DType> dtype = {};
-};
 
 /// The keys and values of all layers of a model for a batch of sequences. The presets DynamicCache and StaticCache
 /// (presets.h) are this class with options.
@@ -39,8 +25,8 @@ struct CacheOptions {
 /// a time (a second one at the same moment is an error); copies are independent and may be used by other threads.
 class Cache {
  public:
-  /// Throws Error(kInvalidArgument) for options that cannot be, Error(kOutOfMemory) if a static cache of known batch
-  /// size does not fit.
+  /// Throws Error(kInvalidArgument) for options that cannot be, Error(kOutOfMemory) or Error(kIo) if a static cache of
+  /// known batch size does not fit, Error(kIo) for a folder that cannot be offloaded to.
   Cache(const CacheShape& shape, const CacheOptions& options);
   Cache(Cache&&) noexcept = default;
   Cache& operator=(Cache&&) noexcept = default;
@@ -56,8 +42,10 @@ class Cache {
   std::int64_t n_sequences() const noexcept { return layers_.empty() ? 0 : layers_.front().n_sequences(); }
   /// Tokens that a sequence can hold; nothing for a cache that grows.
   std::optional<std::int64_t> max_length() const noexcept { return options_.max_cache_len; }
-  /// "dynamic" or "static".
-  std::string implementation() const { return options_.max_cache_len ? "static" : "dynamic"; }
+  /// "dynamic", "static", "offloaded", "offloaded_static", "quantized", "quantized_offloaded_static" and so on.
+  const std::string& implementation() const noexcept { return plan_.implementation; }
+  /// What each layer was made to be.
+  const CachePlan& plan() const noexcept { return plan_; }
 
   std::vector<KvLayer>& layers() noexcept { return layers_; }
   const std::vector<KvLayer>& layers() const noexcept { return layers_; }
@@ -90,12 +78,15 @@ class Cache {
   /// Empties the cache: no sequences, no tokens, no recording. A static cache keeps its memory.
   void reset();
 
-  /// Bytes of the blocks that this cache holds, shared ones counted once; for a static cache all that it took.
-  std::int64_t n_bytes() const;
+  /// Bytes of memory that this cache's blocks take, shared ones counted once; for a static cache all that it took.
+  std::int64_t n_bytes() const { return bytes_in(/*resident=*/true); }
+  /// The same for blocks that were moved out of the compute device's memory.
+  std::int64_t n_bytes_offloaded() const { return bytes_in(/*resident=*/false); }
 
   /// Makes sure that `counts[i]` tokens can be appended to sequence i of every layer: the step before a forward pass.
   /// An empty cache takes the number of sequences from the counts. Throws Error(kInvalidArgument) for another batch
-  /// size, Error(kFailedPrecondition) for a full static cache, Error(kOutOfMemory); nothing changes then.
+  /// size, Error(kFailedPrecondition) for a full static cache, Error(kOutOfMemory), Error(kIo) for a full disk; nothing
+  /// changes then.
   void prepare(std::span<const std::int64_t> counts);
 
   ops::Workspace& workspace() noexcept { return *workspace_; }
@@ -113,20 +104,29 @@ class Cache {
   };
 
  private:
+  /// Where the blocks of a layer come from, by index in pools_.
+  struct LayerPools {
+    std::size_t raw, sealed, first;
+  };
+
   Cache(const Cache& other);
-  template <class Needed>
-  void reserve(const Needed& needed);
-  template <class Blocks>
-  std::int64_t blocks_from(const BlockPool& pool, const Blocks& blocks) const;
+  std::size_t add_pool(std::int64_t block_bytes, std::shared_ptr<Tier> tier);
+  void want(std::size_t layer, const BlockCounts& counts, std::int64_t times = 1);
+  void reserve_wanted();
   void reserve_rows(std::int64_t n_sequences);
   void check_room(const KvLayer& layer, std::span<const std::int64_t> counts) const;
   void start(std::int64_t n_sequences);
+  void add_prefetcher();
+  std::int64_t bytes_in(bool resident) const;
 
   CacheOptions options_;
+  CachePlan plan_;
   at::Device device_;
   std::shared_ptr<ByteBudget> budget_;
-  std::map<std::int64_t, std::shared_ptr<BlockPool>>
-      pools_;  // by block size; before the layers, which give blocks back
+  std::shared_ptr<Tier> offload_tier_;             // or null
+  std::vector<std::shared_ptr<BlockPool>> pools_;  // before the layers, which give blocks back
+  std::vector<std::int64_t> wanted_;               // by pool: blocks about to be taken
+  std::vector<LayerPools> layer_pools_;
   std::vector<KvLayer> layers_;
   std::int64_t reserved_rows_ = 0;  // static: sequences that memory was taken for
   std::unique_ptr<ops::Workspace> workspace_;

@@ -4,22 +4,24 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
-#include "mneme/cache/block_list.h"
-#include "mneme/cache/block_pool.h"
-#include "mneme/cache/codec.h"
-#include "mneme/cache/retention.h"
+#include "mneme/cache/kv_sequence.h"
+#include "mneme/cache/prefetcher.h"
+#include "mneme/ops/attention.h"
+#include "mneme/ops/workspace.h"
 
 namespace mneme {
 
-/// What an attention layer's cache is made of. Any retention goes with any codec.
-struct KvLayerOptions {
-  Retention retention = Retention::all();
-  std::shared_ptr<const Codec> codec = {};
+/// New keys and values of one layer as they come out of its projections: rows of all new tokens, heads side by side.
+struct KeyValueRows {
+  ops::Rows keys = {};  ///< key of head h: keys[n][key_offset + h * key_dim ..]
+  std::int64_t key_offset = 0;
+  ops::Rows values = {};
+  std::int64_t value_offset = 0;
 };
 
 /// Queries of an attention call and how scores become weights.
@@ -32,7 +34,8 @@ struct AttendQuery {
   at::Tensor sinks = {};  ///< [n_heads] float32 sink logits (gpt-oss), or undefined
 };
 
-/// The keys and values of one attention layer: for each sequence a list of blocks.
+/// The keys and values of one attention layer: for each sequence a list of blocks. Any retention goes with any codec
+/// and any tier.
 ///
 /// Lengths count every token that was ever appended and not cropped, whatever retention let go since.
 /// Copying a layer shares all blocks; a shared block is copied when one side writes to it.
@@ -40,53 +43,59 @@ class KvLayer {
  public:
   using KeysAndValues = std::pair<at::Tensor, at::Tensor>;
 
-  KvLayer(KvLayerOptions options, std::shared_ptr<BlockPool> pool);
+  explicit KvLayer(KvStorage storage) : storage_(std::move(storage)) {}
   KvLayer(const KvLayer&) = default;
   KvLayer(KvLayer&&) noexcept = default;
-  /// By swapping: the old blocks must go before the pool that they go back to.
+  /// By swapping: the old blocks must go before the pools that they go back to.
   KvLayer& operator=(KvLayer other) noexcept;
 
-  const Retention& retention() const noexcept { return options_.retention; }
-  const Codec& codec() const noexcept { return *options_.codec; }
+  const KvStorage& storage() const noexcept { return storage_; }
+  const Retention& retention() const noexcept { return storage_.retention; }
+  const kernels::BlockLayout& layout() const noexcept { return storage_.layout; }
   std::int64_t n_sequences() const noexcept { return static_cast<std::int64_t>(sequences_.size()); }
-  std::int64_t length(std::int64_t sequence) const { return sequences_[static_cast<std::size_t>(sequence)].length; }
+  std::int64_t length(std::int64_t sequence) const { return sequences_[static_cast<std::size_t>(sequence)].length(); }
+  const KvSequence& sequence(std::int64_t i) const { return sequences_[static_cast<std::size_t>(i)]; }
 
   /// Starts with this many empty sequences.
   void start(std::int64_t n_sequences) { sequences_.resize(static_cast<std::size_t>(n_sequences)); }
   /// As new: no sequences, no recording.
   void reset() noexcept;
 
-  /// Blocks that a sequence of up to `length` tokens holds at most, pieces under way included.
-  std::int64_t peak_blocks(std::int64_t length) const;
-
-  /// Blocks that appending `counts[i]` tokens to sequence i may take from the pool at most.
-  std::int64_t blocks_needed(std::span<const std::int64_t> counts) const;
+  /// Blocks that appending `counts[i]` tokens to sequence i may take from the pools at most.
+  BlockCounts blocks_needed(std::span<const std::int64_t> counts) const;
 
   /// Appends the tokens of rows [row_starts[i], row_starts[i + 1]) to sequence i and attends from each of them to all
-  /// it may see, itself included. out [N, n_heads * value_dim]. Long prompts pass through a window in pieces of a
-  /// block, so a layer with limited retention never holds more than it needs plus a block.
+  /// it may see, itself included. out [N, n_heads * value_dim]. Long prompts pass through windows and codecs in pieces
+  /// of a block, so a layer never holds more than it needs plus a block.
   void attend(ops::Workspace& workspace, std::span<const std::int64_t> row_starts, const KeyValueRows& rows,
               const AttendQuery& query, const ops::Rows& out);
+
+  /// Throws Error(kIo) if a block could not be written to its tier. It stayed in memory and nothing is lost, but the
+  /// layer cannot go on.
+  void check_written() const;
 
   /// Throws Error(kInvalidArgument) unless keys and values are [B, Hkv, T, D] of this layer's sizes, and for a tensor
   /// that requires grad (caches are for inference); Error(kFailedPrecondition) for sequences of unequal length.
   void check_update(const at::Tensor& keys, const at::Tensor& values) const;
 
-  /// Appends keys and values [B, Hkv, T, D] and returns what T new queries see together: [B, Hkv, L, D] in the codec's
-  /// dtype. O(L). check_update(keys, values) must hold, and B be the number of sequences.
+  /// Appends keys and values [B, Hkv, T, D] and returns what the first of the T new queries sees of the past, and all
+  /// new tokens: [B, Hkv, L, D] in the dtype of raw blocks. O(L). check_update(keys, values) must hold, and B be the
+  /// number of sequences.
   KeysAndValues update(ops::Workspace& workspace, const at::Tensor& keys, const at::Tensor& values);
 
   /// What the next query may see, [B, Hkv, L', D]. Throws Error(kFailedPrecondition) if lengths differ.
   at::Tensor keys() const { return visible().first; }
   at::Tensor values() const { return visible().second; }
 
-  /// From now on nothing is let go until `crop`.
+  /// From now on nothing is let go until `crop`, and sealed blocks keep their raw numbers.
   void activate_past_recording() noexcept { recording_ = true; }
   bool recording() const noexcept { return recording_; }
 
   /// Throws unless `crop(n)` would work: Error(kInvalidArgument) if n is above a length, Error(kFailedPrecondition) if
   /// what the shorter sequence needs has been let go.
   void check_crop(std::int64_t n) const;
+  /// Raw blocks that `crop(n)` takes.
+  std::int64_t blocks_to_crop(std::int64_t n) const;
   /// Removes the last n tokens of every sequence and lets go what was only recorded. check_crop(n) must hold.
   void crop(std::int64_t n);
 
@@ -96,30 +105,37 @@ class KvLayer {
   /// Calls f(block) for every block that a sequence holds; shared ones come more than once.
   template <class F>
   void each_block(F&& f) const {
-    for (const Sequence& s : sequences_) s.blocks.each_block(f);
+    for (const KvSequence& s : sequences_) {
+      s.raw().each_block(f);
+      s.sealed().each_block(f);
+    }
+  }
+
+  /// Reads of this layer's sealed blocks go through a schedule that brings the next layer's while this one computes.
+  void set_prefetcher(std::shared_ptr<Prefetcher> prefetcher, std::int64_t index) noexcept {
+    prefetcher_ = std::move(prefetcher), prefetch_index_ = index;
   }
 
  private:
-  struct Sequence {
-    BlockList blocks;
-    std::int64_t length = 0;
-    std::int64_t first_held = 0;  // sinks apart, tokens before it are gone
-    bool stale_tail = false;      // a crop left old numbers behind the last token of the open block
-  };
-
   void append(ops::Workspace& workspace, const KeyValueRows& rows, std::span<const std::int64_t> first_rows,
               std::span<const std::int64_t> counts);
-  std::byte* open_block(ops::Workspace& workspace, Sequence& sequence);
-  void let_go(Sequence& sequence) const;
-  KeysAndValues gather(const Sequence& sequence, std::int64_t first, std::int64_t last) const;
+  void clear_tail(ops::Workspace& workspace, KvSequence& sequence, std::byte* block);
+  void seal(ops::Workspace& workspace, std::span<const std::int64_t> targets);
+  ops::AttendSequence part_of(ops::Workspace& workspace, const KvSequence& sequence, std::int64_t first_row,
+                              std::int64_t n_queries) const;
+  std::vector<ByteRange> sealed_ranges() const;
+  KeysAndValues gather(const KvSequence& sequence, std::int64_t first, std::int64_t last) const;
   KeysAndValues gather(std::int64_t first, std::int64_t last) const;
   KeysAndValues visible() const;
   void check_equal_lengths() const;
+  at::Device device() const noexcept { return storage_.device; }
 
-  KvLayerOptions options_;
-  std::shared_ptr<BlockPool> pool_;  // before the sequences: blocks go back to it
-  std::vector<Sequence> sequences_;
+  KvStorage storage_;  // before the sequences: blocks go back to its pools
+  std::vector<KvSequence> sequences_;
   bool recording_ = false;
+  std::string write_failure_;
+  std::shared_ptr<Prefetcher> prefetcher_;
+  std::int64_t prefetch_index_ = 0;
 };
 
 }  // namespace mneme

@@ -12,7 +12,7 @@ void check_fits(const Model& model, const Cache& cache) {
         shape.layers.size());
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const LayerShape& wanted = shape.layers[i];
-    const kernels::BlockLayout& layout = layers[i].codec().layout();
+    const kernels::BlockLayout& layout = layers[i].layout();
     check(layout.n_heads == wanted.n_heads && layout.key_dim == wanted.key_dim && layout.value_dim == wanted.value_dim,
           ErrorKind::kInvalidArgument,
           "layer {} of the cache holds {} heads of {} and {}, the model's has {} of {} and {}; make the cache from the "

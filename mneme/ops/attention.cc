@@ -6,6 +6,7 @@
 
 #include "mneme/base/error.h"
 #include "mneme/base/thread_pool.h"
+#include "mneme/kernels/code_kernels.h"
 #include "mneme/ops/attention_aten.h"
 
 namespace mneme::ops {
@@ -21,6 +22,10 @@ constexpr std::int64_t kSpanTokens = kSpanBlocks * kBlockTokens;
 struct Tile {
   const AttendSequence* sequence;
   std::int64_t kv_head, first_row, n_rows;
+};
+
+struct alignas(64) CacheLine {
+  std::byte bytes[64];
 };
 
 class Attention {
@@ -107,23 +112,34 @@ class Attention {
     const std::int64_t end = std::min(first_block + kSpanBlocks, (end_of(tile) - 1) / kBlockTokens + 1);
     kernels::RelativeBias bias = bias_;
     if (bias.table) bias.table += tile.kv_head * group_ * bias.floats_per_head(bias.reach);
-    format_.attend({.q = q,
-                    .q_stride = q_stride,
-                    .n_rows = tile.n_rows,
-                    .first_row = tile.first_row,
-                    .group = group_,
-                    .first_query = s.first_query,
-                    .n_keys = s.n_keys,
-                    .blocks = s.spans[static_cast<std::size_t>(span - s.first_span)],
-                    .first_block = first_block,
-                    .head_offset = tile.kv_head * options_.layout.head_bytes(),
-                    .key_dim = options_.layout.key_dim,
-                    .value_dim = options_.layout.value_dim,
-                    .scale = options_.scale,
-                    .softcap = options_.softcap,
-                    .visibility = options_.visibility,
-                    .bias = bias},
-                   first_block, end, states);
+    const std::byte* const* blocks = s.spans[static_cast<std::size_t>(span - s.first_span)];
+    const kernels::AttendArgs args{.q = q,
+                                   .q_stride = q_stride,
+                                   .n_rows = tile.n_rows,
+                                   .first_row = tile.first_row,
+                                   .group = group_,
+                                   .first_query = s.first_query,
+                                   .n_keys = s.n_keys,
+                                   .blocks = blocks,
+                                   .first_block = first_block,
+                                   .head_offset = tile.kv_head * options_.layout.head_bytes(),
+                                   .key_dim = options_.layout.key_dim,
+                                   .value_dim = options_.layout.value_dim,
+                                   .scale = options_.scale,
+                                   .softcap = options_.softcap,
+                                   .visibility = options_.visibility,
+                                   .bias = bias};
+    if (first_block >= s.n_sealed) return format_.attend(args, first_block, end, states);
+    thread_local std::vector<CacheLine> scratch;
+    scratch.resize(static_cast<std::size_t>(kernels::decode_scratch_bytes(*options_.codes)) / sizeof(CacheLine) + 1);
+    table_.codes->of(options_.layout.format)
+        .attend({.raw = args,
+                 .codes = options_.codes,
+                 .head = tile.kv_head,
+                 .sealed = blocks,
+                 .n_sealed = s.n_sealed,
+                 .scratch = scratch.front().bytes},
+                first_block, end, states);
   }
 
   void finish(const Tile& tile, const float* states) const {
@@ -230,6 +246,10 @@ void attend(Workspace& workspace, std::span<const AttendSequence> sequences, con
         ErrorKind::kInvalidArgument, "attention: the relative bias is [{}], it must be [{}, values a head]",
         fmt::join(options.relative_bias.defined() ? options.relative_bias.sizes() : at::IntArrayRef(), ", "),
         options.n_heads);
+  for (const AttendSequence& s : sequences) {
+    check(s.n_sealed == 0 || (options.codes && options.codes->raw == layout), ErrorKind::kInvalidArgument,
+          "attention: {} blocks are encoded, but no codes of this layout were given", s.n_sealed);
+  }
   if (!workspace.uses_kernels()) return attend_through_aten(workspace, sequences, options, q, q_offset, out);
   Attention(workspace, options, q, q_offset, out).run(sequences);
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 
+#include "mneme/kernels/codes.h"
 #include "mneme/kernels/kernels.h"
 #include "mneme/ops/workspace.h"
 
@@ -18,14 +19,16 @@ struct AttendSequence {
   std::int64_t first_query = 0;  ///< index in the sequence of its first query; key i is token i
   std::int64_t first_row = 0;    ///< its row in q and out
   std::int64_t n_queries = 0;
-  std::int64_t n_keys = 0;  ///< 0: causal; else each query sees all of so many keys (encoders, cross-attention)
+  std::int64_t n_keys = 0;    ///< 0: causal; else each query sees all of so many keys (encoders, cross-attention)
+  std::int64_t n_sealed = 0;  ///< blocks before this one are encoded as AttendOptions::codes says
 };
 
 struct AttendOptions {
-  kernels::BlockLayout layout = {};
-  std::int64_t n_heads = 0;  ///< query heads, a multiple of layout.n_heads
-  float scale = 1.0f;        ///< usually 1 / sqrt(key_dim)
-  float softcap = 0.0f;      ///< 0: none
+  kernels::BlockLayout layout = {};            ///< of raw blocks
+  const kernels::BlockCodes* codes = nullptr;  ///< of encoded blocks, if there are any
+  std::int64_t n_heads = 0;                    ///< query heads, a multiple of layout.n_heads
+  float scale = 1.0f;                          ///< usually 1 / sqrt(key_dim)
+  float softcap = 0.0f;                        ///< 0: none
   kernels::Visibility visibility = {};
   at::Tensor sinks = {};  ///< [n_heads] float32 sink logits, or undefined
   /// [n_heads, RelativeBias::floats_per_head(reach)] float32 as kernels::RelativeBias reads it, or undefined.

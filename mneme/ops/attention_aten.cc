@@ -29,7 +29,13 @@ Gathered gather(const Workspace& workspace, const AttendSequence& s, const Atten
   for (std::int64_t block = 0; block * kBlockTokens < length; ++block) {
     if (block >= sink_end && block < first) continue;
     const std::int64_t n = std::min(kBlockTokens, length - block * kBlockTokens);
-    auto [k, v] = load_tokens(options.layout, block_at(s, block), 0, n, workspace.device());
+    const std::byte* raw = block_at(s, block);
+    at::Tensor decoded;
+    if (block < s.n_sealed) {
+      decoded = decode_block(*options.codes, raw, block == 0, workspace.device()).to(workspace.device());
+      raw = static_cast<const std::byte*>(decoded.const_data_ptr());
+    }
+    auto [k, v] = load_tokens(options.layout, raw, 0, n, workspace.device());
     keys.push_back(k.to(at::kFloat));
     values.push_back(v.to(at::kFloat));
     indices.push_back(at::arange(block * kBlockTokens, block * kBlockTokens + n,

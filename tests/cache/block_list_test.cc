@@ -37,7 +37,7 @@ class BlockListTest : public ::testing::Test {
     ASSERT_EQ(held, expected);
   }
 
-  BlockPool pool_{64, at::kCPU, std::make_shared<ByteBudget>(0)};
+  BlockPool pool_{64, std::make_shared<DeviceTier>(at::kCPU), std::make_shared<ByteBudget>(0)};
 };
 
 TEST_F(BlockListTest, GrowsAndShrinks) {

@@ -17,6 +17,7 @@ using testing::thrown;
 
 constexpr std::int64_t kBytes = 4096;
 
+std::shared_ptr<Tier> memory() { return std::make_shared<DeviceTier>(at::kCPU); }
 std::shared_ptr<ByteBudget> no_limit() { return std::make_shared<ByteBudget>(0); }
 
 bool is_zero(const BlockRef& block) {
@@ -24,11 +25,11 @@ bool is_zero(const BlockRef& block) {
 }
 
 TEST(BlockPool, BlocksAreZeroAlsoWhenUsedBefore) {
-  BlockPool pool(kBytes, at::kCPU, no_limit());
+  BlockPool pool(kBytes, memory(), no_limit());
   for (int round = 0; round < 3; ++round) {
     std::vector<BlockRef> blocks;
     for (int i = 0; i < 100; ++i) {
-      blocks.push_back(pool.take());
+      blocks.push_back(pool.take_zeroed());
       ASSERT_TRUE(is_zero(blocks.back()));
       std::memset(blocks.back().data(), 0xff, kBytes);  // NaN in every format
     }
@@ -36,7 +37,7 @@ TEST(BlockPool, BlocksAreZeroAlsoWhenUsedBefore) {
 }
 
 TEST(BlockPool, BlocksAreApart) {
-  BlockPool pool(kBytes, at::kCPU, no_limit());
+  BlockPool pool(kBytes, memory(), no_limit());
   std::vector<BlockRef> blocks;
   std::set<std::byte*> starts;
   for (int i = 0; i < 200; ++i) starts.insert(blocks.emplace_back(pool.take()).data());
@@ -46,7 +47,7 @@ TEST(BlockPool, BlocksAreApart) {
 }
 
 TEST(BlockPool, TheLastReferenceGivesBack) {
-  BlockPool pool(kBytes, at::kCPU, no_limit());
+  BlockPool pool(kBytes, memory(), no_limit());
   BlockRef a = pool.take();
   const std::byte* const address = a.data();
   EXPECT_TRUE(a.unique());
@@ -68,7 +69,7 @@ TEST(BlockPool, TheLastReferenceGivesBack) {
 }
 
 TEST(BlockPool, CopiesHoldTheSameBytes) {
-  BlockPool pool(kBytes, at::kCPU, no_limit());
+  BlockPool pool(kBytes, memory(), no_limit());
   const BlockRef source = pool.take();
   std::memset(source.data(), 7, kBytes);
   const BlockRef copy = pool.take_copy(source);
@@ -77,7 +78,7 @@ TEST(BlockPool, CopiesHoldTheSameBytes) {
 }
 
 TEST(BlockPool, ReserveTakesMemoryOnce) {
-  BlockPool pool(kBytes, at::kCPU, no_limit());
+  BlockPool pool(kBytes, memory(), no_limit());
   EXPECT_EQ(pool.bytes_to_reserve(10), 10 * kBytes);
   pool.reserve(10);
   EXPECT_EQ(pool.capacity(), 10);
@@ -92,10 +93,10 @@ TEST(BlockPool, ReserveTakesMemoryOnce) {
 
 TEST(BlockPool, TheBudgetIsSharedAndGivenBack) {
   const auto budget = std::make_shared<ByteBudget>(20 * kBytes);
-  BlockPool a(kBytes, at::kCPU, budget);
+  BlockPool a(kBytes, memory(), budget);
   a.reserve(12);
   {
-    BlockPool b(kBytes, at::kCPU, budget);
+    BlockPool b(kBytes, memory(), budget);
     EXPECT_THAT(thrown(ErrorKind::kOutOfMemory, [&] { b.reserve(9); }),
                 ::testing::HasSubstr("49152 bytes in use + 36864 more exceed max_cache_bytes = 81920"));
     EXPECT_EQ(b.capacity(), 0);
@@ -108,13 +109,13 @@ TEST(BlockPool, TheBudgetIsSharedAndGivenBack) {
 
 // Taking a block beyond what is reserved adds a slab that the budget has room for, or fails.
 TEST(BlockPool, TakeRespectsTheBudget) {
-  BlockPool pool(kBytes, at::kCPU, std::make_shared<ByteBudget>(kBytes - 1));
+  BlockPool pool(kBytes, memory(), std::make_shared<ByteBudget>(kBytes - 1));
   thrown(ErrorKind::kOutOfMemory, [&] { pool.take(); });
   EXPECT_EQ(pool.n_in_use(), 0);
 }
 
 TEST(BlockPool, SizesThatDoNotFit64BitsAreErrors) {
-  BlockPool pool(std::int64_t{1} << 40, at::kCPU, no_limit());
+  BlockPool pool(std::int64_t{1} << 40, memory(), no_limit());
   EXPECT_EQ(pool.bytes_to_reserve(std::int64_t{1} << 40), INT64_MAX);
   thrown(ErrorKind::kOutOfMemory, [&] { pool.reserve(std::int64_t{1} << 40); });
   thrown(ErrorKind::kOutOfMemory, [&] { pool.reserve(std::int64_t{1} << 21); });
@@ -122,12 +123,12 @@ TEST(BlockPool, SizesThatDoNotFit64BitsAreErrors) {
 }
 
 TEST(BlockPoolConcurrency, ThreadsTakeAndGiveBack) {
-  BlockPool pool(kBytes, at::kCPU, no_limit());
+  BlockPool pool(kBytes, memory(), no_limit());
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&pool, t] {
       for (int i = 0; i < 200; ++i) {
-        const BlockRef a = pool.take(), b = pool.take_copy(a);
+        const BlockRef a = pool.take_zeroed(), b = pool.take_copy(a);
         EXPECT_TRUE(is_zero(a) && is_zero(b));
         std::memset(a.data(), t + 1, kBytes);
         std::memset(b.data(), t + 1, kBytes);

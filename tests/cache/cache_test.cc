@@ -35,7 +35,7 @@ TEST(Cache, RefusesOptionsThatCannotBe) {
   EXPECT_THAT(thrown(ErrorKind::kInvalidArgument, [] { Cache({}, {}); }), HasSubstr("no layers"));
   EXPECT_THAT(thrown(ErrorKind::kInvalidArgument, [] { Cache(kShape, {.max_batch_size = 3}); }),
               HasSubstr("max_cache_len"));
-  EXPECT_THAT(thrown(ErrorKind::kInvalidArgument, [] { Cache(kShape, {.max_cache_bytes = -5}); }), HasSubstr("-5"));
+  EXPECT_THAT(thrown(ErrorKind::kInvalidArgument, [] { Cache(kShape, {.config = {.max_cache_bytes = -5}}); }), HasSubstr("-5"));
 }
 
 TEST(Cache, LayersThatAreNotThere) {
@@ -90,9 +90,9 @@ TEST(Cache, MovesWithAllItHolds) {
 TEST(Cache, TheBudgetCoversAllPoolsOrNothingIsTaken) {
   const CacheShape shape{.layers = {layer_of(Retention::all()), layer_of(Retention::all(), 32)}};
   const std::int64_t small = 64 * 2 * 32 * 4, large = 64 * 2 * 48 * 4;
-  Cache fits(shape, {.max_cache_len = 64, .max_batch_size = 1, .max_cache_bytes = small + large});
+  Cache fits(shape, {.max_cache_len = 64, .max_batch_size = 1, .config = {.max_cache_bytes = small + large}});
   EXPECT_EQ(fits.n_bytes(), small + large);
-  Cache late(shape, {.max_cache_len = 64, .max_cache_bytes = small + large - 1});
+  Cache late(shape, {.max_cache_len = 64, .config = {.max_cache_bytes = small + large - 1}});
   const std::int64_t one[] = {1};
   thrown(ErrorKind::kOutOfMemory, [&] { late.prepare(one); });
   EXPECT_EQ(late.n_bytes(), 0);

@@ -17,8 +17,8 @@ class Program {
  public:
   Program(const CacheKind& kind, unsigned seed) : random_(seed) {
     forks_.reserve(kMostForks);  // steps hold references
-    CacheOptions options;
-    if (kind.fixed) options = {.max_cache_len = kLongest, .max_batch_size = kMostRows};
+    CacheOptions options = kind.options(kLongest);
+    if (kind.fixed) options.max_batch_size = kMostRows;
     forks_.emplace_back(kind, Cache(kind.shape(), options), seed);
   }
 

@@ -33,7 +33,7 @@ CacheShape smollm2() {
 
 /// Appends n tokens to every layer; no queries attend to them.
 void append(Cache& cache, std::int64_t n) {
-  const kernels::BlockLayout& layout = cache.layers()[0].codec().layout();
+  const kernels::BlockLayout& layout = cache.layers()[0].layout();
   Matrix rows(n, layout.n_heads * layout.key_dim), nothing(n, 0);
   std::ranges::fill(rows.values, 1.0f);
   const std::int64_t counts[] = {n}, row_starts[] = {0, n};

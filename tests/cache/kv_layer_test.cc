@@ -5,6 +5,8 @@
 
 #include <cmath>
 
+#include "mneme/cache/plan.h"
+#include "mneme/ops/block_tensor.h"
 #include "tests/support/dense_attention.h"
 #include "tests/support/matrix.h"
 #include "tests/support/thrown.h"
@@ -18,13 +20,13 @@ using testing::Matrix;
 using testing::thrown;
 
 struct Harness {
-  std::shared_ptr<const Codec> codec = float_codec(DType::kFloat32, 1, 16, 16);
-  std::shared_ptr<BlockPool> pool =
-      std::make_shared<BlockPool>(codec->block_bytes(), at::kCPU, std::make_shared<ByteBudget>(0));
+  kernels::BlockLayout layout = raw_layout(DType::kFloat32, 1, 16, 16);
+  std::shared_ptr<BlockPool> pool = std::make_shared<BlockPool>(
+      layout.block_bytes(), std::make_shared<DeviceTier>(at::kCPU), std::make_shared<ByteBudget>(0));
   ops::Workspace workspace{at::kCPU};
 
   KvLayer layer(const Retention& retention, std::int64_t n_sequences = 1) {
-    KvLayer result({.retention = retention, .codec = codec}, pool);
+    KvLayer result({.retention = retention, .layout = layout, .raw_pool = pool});
     result.start(n_sequences);
     return result;
   }
@@ -53,7 +55,7 @@ TEST(KvLayer, BlocksNeededIsEnough) {
         if (before) h.append(layer, before);
         const KvLayer fork = layer;  // its tail is shared now
         const std::int64_t counts[] = {n};
-        const std::int64_t needed = layer.blocks_needed(counts);
+        const std::int64_t needed = layer.blocks_needed(counts).raw;
         h.pool->reserve(needed);
         const std::int64_t capacity = h.pool->capacity();
         h.append(layer, n);
@@ -70,7 +72,7 @@ TEST(KvLayer, PeakBlocksIsWhatAPromptOfAnyLengthHolds) {
         Retention::chunk(8), Retention::chunk(70), Retention::sinks_and_last(70, 65)}) {
     for (const std::int64_t length : {1, 64, 65, 129, 1000}) {
       Harness h;
-      h.pool->reserve(h.layer(retention).peak_blocks(length));
+      h.pool->reserve(KvSequence::peak(h.layer(retention).storage(), length).raw);
       const std::int64_t capacity = h.pool->capacity();
       KvLayer at_once = h.layer(retention);
       h.append(at_once, length);
@@ -124,7 +126,7 @@ TEST(KvLayer, SpareSlotsAreZeroAfterACrop) {
   layer.crop(50);
   h.append(layer, 1);
   layer.each_block([&](const BlockRef& block) {
-    const auto [k, v] = h.codec->load(block.data(), 11, 53, at::kCPU);
+    const auto [k, v] = ops::load_tokens(h.layout, block.data(), 11, 53, at::kCPU);
     EXPECT_TRUE(k.eq(0).all().item<bool>() && v.eq(0).all().item<bool>());
   });
 }

@@ -14,14 +14,21 @@ namespace mneme::testing {
 struct CacheKind {
   std::vector<LayerShape> layers;
   DType dtype = DType::kFloat32;
-  bool fixed = false;  ///< static
+  bool fixed = false;      ///< static
+  bool quantized = false;  ///< as config says
+  CacheConfig config = {};
 
   std::string name() const {
     std::string text = fixed ? "static " : "dynamic ";
     text += name_of(dtype);
+    if (quantized) text += ' ' + plan_cache(shape(), options()).layers.front().codec_name();
+    if (config.residual_length) text += " residual " + std::to_string(*config.residual_length);
+    if (offloaded()) text += " offloaded";
     for (const LayerShape& layer : layers) text += " [" + layer.retention.name() + "]";
     return text;
   }
+  bool offloaded() const { return config.offloading.value_or(false); }
+  bool seals() const { return quantized || offloaded(); }
   bool limited() const {
     return std::ranges::any_of(layers, [](const LayerShape& layer) { return layer.retention.limited(); });
   }
@@ -35,9 +42,11 @@ struct CacheKind {
     return longest + 5;
   }
   CacheShape shape() const { return {.layers = layers, .dtype = dtype}; }
-  Cache make(std::int64_t max_cache_len = 700) const {
-    return Cache(shape(), {.max_cache_len = fixed ? std::optional(max_cache_len) : std::nullopt});
+  CacheOptions options(std::int64_t max_cache_len = 700) const {
+    return {
+        .max_cache_len = fixed ? std::optional(max_cache_len) : std::nullopt, .quantized = quantized, .config = config};
   }
+  Cache make(std::int64_t max_cache_len = 700) const { return Cache(shape(), options(max_cache_len)); }
 };
 
 inline LayerShape layer_of(const Retention& retention, std::int64_t value_dim = 16) {
@@ -67,17 +76,49 @@ inline std::vector<CacheKind> limited_kinds() {
   return kinds;
 }
 
+/// One of each codec, with every way to group.
+inline std::vector<CacheConfig> codec_configs() {
+  return {{.backend = "int8"},
+          {.backend = "fp8"},
+          {.backend = "quanto", .nbits = 4, .q_group_size = 32},
+          {.backend = "quanto", .nbits = 2, .axis_key = -1, .axis_value = -1, .q_group_size = 16},
+          {.backend = "hqq", .nbits = 3, .axis_key = 1, .axis_value = 0, .q_group_size = 16},
+          {.backend = "kivi", .nbits_key = 4, .nbits_value = 2},
+          {.backend = "kivi", .nbits = 8, .sink_length = 0, .rotate_values = false}};
+}
+
 /// Runs a test over every cache kind; a failure names the kind.
 template <class Test>
 void for_each_kind(const Test& test) {
+  const auto run = [&](const CacheKind& kind) {
+    if (::testing::Test::HasFatalFailure()) return;
+    SCOPED_TRACE(kind.name());
+    test(kind);
+  };
   for (const std::vector<LayerShape>& layers : layer_plans()) {
-    for (const DType dtype : kDTypes) {
-      for (const bool fixed : {false, true}) {
-        const CacheKind kind{.layers = layers, .dtype = dtype, .fixed = fixed};
-        SCOPED_TRACE(kind.name());
-        test(kind);
-        if (::testing::Test::HasFatalFailure()) return;
+    for (const bool fixed : {false, true}) {
+      for (const DType dtype : kDTypes) run({.layers = layers, .dtype = dtype, .fixed = fixed});
+      run({.layers = layers, .fixed = fixed, .config = {.offloading = true, .offload_only_non_sliding = false}});
+    }
+  }
+  // Codecs, each with another mix of the other axes; the layers of the last plan differ in retention.
+  int turn = 0;
+  for (CacheConfig config : codec_configs()) {
+    for (const std::int64_t residual : {0, 64, 128}) {
+      const bool is_fp8 = config.backend == "fp8";
+      if (is_fp8 && residual) continue;
+      config.residual_length = residual;
+      config.offloading = turn % 2 == 1;
+      config.offload_only_non_sliding = config.offloading.value() ? std::optional(false) : std::nullopt;
+      const std::vector<std::vector<LayerShape>> plans = layer_plans();
+      for (const std::size_t plan : {std::size_t{0}, plans.size() - 1, static_cast<std::size_t>(turn) % plans.size()}) {
+        run({.layers = plans[plan],
+             .dtype = kDTypes[static_cast<std::size_t>(turn) % 3],
+             .fixed = turn % 4 >= 2,
+             .quantized = true,
+             .config = config});
       }
+      ++turn;
     }
   }
 }

@@ -9,6 +9,8 @@
 
 #include "mneme/cache/cache.h"
 #include "mneme/ops/block_tensor.h"
+#include "mneme/ops/hadamard.h"
+#include "mneme/ops/linear.h"
 #include "tests/support/cache_kinds.h"
 #include "tests/support/reference_cache.h"
 #include "tests/support/thrown.h"
@@ -24,7 +26,12 @@ class CheckedCache {
 
   CheckedCache(const CacheKind& kind, Cache cache, unsigned seed = 1)
       : kind_(kind), cache_(std::move(cache)), random_(seed) {
-    for (const LayerShape& layer : kind.layers) layers_.push_back({layer.retention.visibility(), {}, false});
+    for (const LayerPlan& layer : cache_.plan().layers) {
+      layers_.push_back({.visibility = layer.retention.visibility(),
+                         .codec = layer.codec,
+                         .residual_blocks = layer.residual_blocks,
+                         .sequences = {}});
+    }
   }
   explicit CheckedCache(const CacheKind& kind, unsigned seed = 1) : CheckedCache(kind, kind.make(), seed) {}
 
@@ -53,7 +60,8 @@ class CheckedCache {
              values = random(row_starts.back(), shape.n_heads * shape.value_dim);
       const Matrix q = random(row_starts.back(), shape.n_heads * kGroup * shape.key_dim);
       for (std::size_t i = 0; i < counts.size(); ++i) {
-        for (std::int64_t r = row_starts[i]; r < row_starts[i + 1]; ++r) layers_[l].append(i, token(keys, values, r));
+        for (std::int64_t r = row_starts[i]; r < row_starts[i + 1]; ++r)
+          layers_[l].append(i, token(l, keys, values, r));
       }
       const Matrix out = attend(l, row_starts, keys, values, q);
       for (std::size_t i = 0; i < counts.size(); ++i) {
@@ -75,19 +83,23 @@ class CheckedCache {
                    values = random(n_sequences * n, shape.n_heads * shape.value_dim);
       const std::int64_t before = layer.sequences.front().length();
       for (std::int64_t r = 0; r < n_sequences * n; ++r)
-        layer.append(static_cast<std::size_t>(r / n), token(keys, values, r));
+        layer.append(static_cast<std::size_t>(r / n), token(l, keys, values, r));
+      for (ReferenceLayer::Sequence& sequence : layer.sequences) layer.seal_for(sequence, before);
       const auto heads = [&](const Matrix& m, std::int64_t dim) {
         return Matrix(m).tensor().view({n_sequences, n, shape.n_heads, dim}).transpose(1, 2).clone();
       };
       const auto [k, v] =
           cache_.update(heads(keys, shape.key_dim), heads(values, shape.value_dim), static_cast<std::int64_t>(l));
       ASSERT_NO_FATAL_FAILURE(expect_shown(l, layer.seen(before, before + n), k, v));
+      for (ReferenceLayer::Sequence& sequence : layer.sequences) layer.seal_for(sequence, before + n - 1);
     }
     expect_bounded();
   }
 
-  /// Appends tokens that are no numbers and crops them away: the reference never knows of them.
+  /// Appends tokens that are no numbers and crops them away: the reference never knows of them. A codec that kept no
+  /// raw numbers would have encoded them with their neighbours.
   void poison(std::int64_t n) {
+    if (kind_.quantized && !layers_.front().recording) return;
     const Counts counts(static_cast<std::size_t>(n_sequences()), n);
     cache_.prepare(counts);
     std::vector<std::int64_t> row_starts{0};
@@ -177,8 +189,17 @@ class CheckedCache {
     return m;
   }
 
-  static Token token(const Matrix& keys, const Matrix& values, std::int64_t row) {
-    return {{keys.row(row), keys.row(row + 1)}, {values.row(row), values.row(row + 1)}};
+  /// As the cache stores it.
+  Token token(std::size_t l, const Matrix& keys, const Matrix& values, std::int64_t row) const {
+    Token token{{keys.row(row), keys.row(row + 1)}, {values.row(row), values.row(row + 1)}};
+    if (rotates(l)) token.values = rotated(l, token.values);
+    return token;
+  }
+  bool rotates(std::size_t l) const { return cache_.plan().layers[l].rotate_values; }
+  std::vector<float> rotated(std::size_t l, std::vector<float> values) const {
+    const at::Tensor heads = tensor_of(values).view({kind_.layers[l].n_heads, kind_.layers[l].value_dim});
+    const at::Tensor result = ops::rotated(heads.to(ops::scalar_type(kind_.dtype))).to(at::kFloat);
+    return {result.const_data_ptr<float>(), result.const_data_ptr<float>() + result.numel()};
   }
 
   Matrix attend(std::size_t l, const std::vector<std::int64_t>& row_starts, Matrix& keys, Matrix& values, Matrix q) {
@@ -190,22 +211,23 @@ class CheckedCache {
     return out;
   }
 
-  /// Attention over blocks that hold every token of the reference, nothing shared, cropped or let go.
-  Matrix attend_reference(std::size_t l, std::size_t sequence, std::int64_t n, Matrix q) const {
+  /// Attention of the queries at [first_query, first_query + q.n) over blocks that hold every token of the reference,
+  /// nothing shared, cropped, let go or encoded.
+  Matrix attend_reference(std::size_t l, std::size_t sequence, std::int64_t first_query, Matrix q) const {
     const ReferenceLayer& layer = layers_[l];
-    const std::vector<Token>& tokens = layer.sequences[sequence].tokens;
+    const ReferenceLayer::Sequence& tokens = layer.sequences[sequence];
     const LayerShape& shape = kind_.layers[l];
     const kernels::BlockLayout layout{
         .format = kind_.dtype, .n_heads = shape.n_heads, .key_dim = shape.key_dim, .value_dim = shape.value_dim};
-    const std::int64_t length = std::ssize(tokens), n_blocks = (length + 63) / 64, n_spans = (n_blocks + 7) / 8;
+    const std::int64_t length = tokens.length(), n_blocks = (length + 63) / 64, n_spans = (n_blocks + 7) / 8;
     const ops::DeviceBuffer memory(n_blocks * layout.block_bytes(), at::kCPU);
     std::vector<const std::byte*> blocks(static_cast<std::size_t>(n_spans * 8), nullptr);
     std::vector<const std::byte* const*> spans;
     ops::Workspace workspace(at::kCPU);
     Matrix keys(length, shape.n_heads * shape.key_dim), values(length, shape.n_heads * shape.value_dim);
     for (std::int64_t t = 0; t < length; ++t) {
-      std::ranges::copy(tokens[static_cast<std::size_t>(t)].keys, keys.row(t));
-      std::ranges::copy(tokens[static_cast<std::size_t>(t)].values, values.row(t));
+      std::ranges::copy(tokens.at(t).keys, keys.row(t));
+      std::ranges::copy(tokens.at(t).values, values.row(t));
     }
     for (std::int64_t b = 0; b < n_blocks; ++b) {
       std::byte* block = memory.data() + b * layout.block_bytes();
@@ -214,21 +236,33 @@ class CheckedCache {
       blocks[static_cast<std::size_t>(b)] = block;
     }
     for (std::int64_t s = 0; s < n_spans; ++s) spans.push_back(blocks.data() + 8 * s);
-    Matrix out(n, shape.n_heads * kGroup * shape.value_dim);
-    const ops::AttendSequence part{.spans = spans, .first_query = length - n, .n_queries = n};
+    Matrix out(q.n, shape.n_heads * kGroup * shape.value_dim);
+    const ops::AttendSequence part{.spans = spans, .first_query = first_query, .n_queries = q.n};
     ops::attend(workspace, {&part, 1},
                 {.layout = layout, .n_heads = shape.n_heads * kGroup, .scale = 0.25f, .visibility = layer.visibility},
                 q.rows(), 0, out.rows());
+    if (rotates(l)) ops::rotate_heads(workspace, out.rows(), shape.n_heads * kGroup, shape.value_dim);
     return out;
   }
 
   void expect_attended(std::size_t l, std::size_t sequence, std::int64_t first_row, std::int64_t n, const Matrix& q,
-                       const Matrix& out) const {
-    Matrix queries(n, q.width);
-    std::copy_n(q.row(first_row), n * q.width, queries.row(0));
-    const Matrix expected = attend_reference(l, sequence, n, queries);
-    const std::vector<float> got(out.row(first_row), out.row(first_row + n));
-    ASSERT_EQ(bits(got), bits(expected.values)) << "attention of layer " << l << ", sequence " << sequence;
+                       const Matrix& out) {
+    ReferenceLayer& layer = layers_[l];
+    ReferenceLayer::Sequence& tokens = layer.sequences[sequence];
+    const std::int64_t first_query = tokens.length() - n;
+    for (std::int64_t done = 0; done < n;) {
+      // Queries that see the same blocks sealed.
+      const std::int64_t i = first_query + done;
+      std::int64_t count = 1;
+      while (done + count < n && layer.n_sealed_for(i + count) == layer.n_sealed_for(i)) ++count;
+      layer.seal_for(tokens, i);
+      Matrix queries(count, q.width);
+      std::copy_n(q.row(first_row + done), count * q.width, queries.row(0));
+      const Matrix expected = attend_reference(l, sequence, i, queries);
+      const std::vector<float> got(out.row(first_row + done), out.row(first_row + done + count));
+      ASSERT_EQ(bits(got), bits(expected.values)) << "attention of layer " << l << ", sequence " << sequence;
+      done += count;
+    }
   }
 
   void expect_shown(std::size_t l, const std::vector<std::int64_t>& seen, const at::Tensor& keys,
@@ -239,7 +273,7 @@ class CheckedCache {
       std::vector<float> expected;
       for (const ReferenceLayer::Sequence& s : layers_[l].sequences) {
         for (const std::int64_t j : seen) {
-          const std::vector<float>& token = part(s.tokens[static_cast<std::size_t>(j)]);
+          const std::vector<float> token = part(s.at(j));
           expected.insert(expected.end(), token.begin(), token.end());
         }
       }
@@ -247,10 +281,9 @@ class CheckedCache {
       ASSERT_EQ(bits({got.const_data_ptr<float>(), got.const_data_ptr<float>() + got.numel()}), bits(expected))
           << "layer " << l;
     };
+    ASSERT_NO_FATAL_FAILURE(expect(keys, shape.key_dim, [](const Token& t) { return t.keys; }));
     ASSERT_NO_FATAL_FAILURE(
-        expect(keys, shape.key_dim, [](const Token& t) -> const std::vector<float>& { return t.keys; }));
-    ASSERT_NO_FATAL_FAILURE(
-        expect(values, shape.value_dim, [](const Token& t) -> const std::vector<float>& { return t.values; }));
+        expect(values, shape.value_dim, [&](const Token& t) { return rotates(l) ? rotated(l, t.values) : t.values; }));
   }
 
   /// A layer of limited retention that does not record holds what may be seen and at most one block more; sinks have
@@ -260,7 +293,8 @@ class CheckedCache {
       const kernels::Visibility& v = layers_[l].visibility;
       if (layers_[l].recording || !v.limited()) continue;
       const std::int64_t past = std::max(v.window, v.chunk) - 1;
-      const std::int64_t most = (v.sinks + 63) / 64 + (past + 63) / 64 + 1;
+      // A layer that seals has its open blocks besides.
+      const std::int64_t most = (v.sinks + 63) / 64 + (past + 63) / 64 + 1 + (kind_.seals() ? 2 : 0);
       ASSERT_LE(std::ssize(blocks(l)), n_sequences() * most) << "layer " << l;
     }
   }

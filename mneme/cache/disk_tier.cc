@@ -1,0 +1,143 @@
+#include "mneme/cache/disk_tier.h"
+
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <sys/mman.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <iterator>
+
+#include "mneme/base/error.h"
+
+#ifndef MADV_POPULATE_READ  // Linux 5.14; older headers lack the name
+#define MADV_POPULATE_READ 22
+#endif
+
+namespace mneme {
+namespace {
+
+std::int64_t page_size() {
+  static const std::int64_t size = ::sysconf(_SC_PAGESIZE);
+  return size;
+}
+
+/// A file that has no name, or loses it at once.
+int open_unnamed(const std::string& folder) {
+  const int fd = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  if (fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL)) return fd;
+  std::string path = folder + "/mneme-XXXXXX";  // a file system without O_TMPFILE
+  const int named = ::mkostemp(path.data(), O_CLOEXEC);
+  if (named >= 0) ::unlink(path.c_str());
+  return named;
+}
+
+}  // namespace
+
+/// The file and where its pieces are mapped. Pieces keep it alive.
+struct DiskTier::File {
+  int fd = -1;
+  std::mutex mutex;
+  std::int64_t size = 0;
+  struct Piece {
+    std::int64_t n_bytes, offset;
+  };
+  std::map<const std::byte*, Piece> pieces;  // by address
+
+  ~File() {
+    if (fd >= 0) ::close(fd);
+  }
+
+  std::int64_t offset_of(const std::byte* data) {
+    const std::lock_guard lock(mutex);
+    const auto piece = std::prev(pieces.upper_bound(data));
+    return piece->second.offset + (data - piece->first);
+  }
+
+  void forget(std::byte* data) noexcept {
+    const std::lock_guard lock(mutex);
+    const auto piece = pieces.find(data);
+    ::munmap(data, static_cast<std::size_t>(piece->second.n_bytes));
+    ::fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, piece->second.offset, piece->second.n_bytes);
+    pieces.erase(piece);
+  }
+};
+
+DiskTier::DiskTier(const std::string& folder) : folder_(folder), file_(std::make_shared<File>()) {
+  if (folder_.empty()) {
+    const char* temporary = std::getenv("TMPDIR");
+    folder_ = temporary && *temporary ? temporary : "/var/tmp";
+  }
+  file_->fd = open_unnamed(folder_);
+  check(file_->fd >= 0, ErrorKind::kIo,
+        "no file for an offloaded cache can be made in {}: {}; choose another offload_folder", folder_,
+        std::strerror(errno));
+}
+
+DiskTier::~DiskTier() = default;
+
+TierMemory DiskTier::take(std::int64_t n_bytes) {
+  const std::int64_t whole = (n_bytes + page_size() - 1) / page_size() * page_size();
+  const std::lock_guard lock(file_->mutex);
+  const std::int64_t offset = file_->size;
+  const int failure = ::posix_fallocate(file_->fd, offset, whole);
+  if (failure != 0) {
+    struct statvfs free {};
+    const bool known = ::statvfs(folder_.c_str(), &free) == 0;
+    ::ftruncate(file_->fd, offset);
+    throw Error(ErrorKind::kIo,
+                "{} has no room for {} more bytes of an offloaded cache ({} bytes are free there): {}; make room or "
+                "choose another offload_folder",
+                folder_, whole, known ? static_cast<std::int64_t>(free.f_bavail * free.f_frsize) : 0,
+                std::strerror(failure));
+  }
+  void* const address =
+      ::mmap(nullptr, static_cast<std::size_t>(whole), PROT_READ, MAP_SHARED | MAP_NORESERVE, file_->fd, offset);
+  check(address != MAP_FAILED, ErrorKind::kOutOfMemory, "the system refused to map {} bytes of an offloaded cache: {}",
+        whole, std::strerror(errno));
+  auto* const data = static_cast<std::byte*>(address);
+  file_->size += whole;
+  file_->pieces[data] = {.n_bytes = whole, .offset = offset};
+  return {.data = data, .n_bytes = n_bytes, .owner = std::shared_ptr<void>(data, [file = file_](void* piece) {
+                                              file->forget(static_cast<std::byte*>(piece));
+                                            })};
+}
+
+void DiskTier::write(std::byte* to, const std::byte* from, std::int64_t n_bytes) {
+  std::int64_t offset = file_->offset_of(to);
+  while (n_bytes > 0) {
+    const ssize_t n = ::pwrite(file_->fd, from, static_cast<std::size_t>(n_bytes), offset);
+    if (n < 0 && errno == EINTR) continue;
+    check(n > 0, ErrorKind::kIo, "an offloaded cache could not write {} bytes in {}: {}", n_bytes, folder_,
+          n < 0 ? std::strerror(errno) : "nothing was written");
+    from += n, offset += n, n_bytes -= n;
+  }
+}
+
+void DiskTier::zero(std::byte* data, std::int64_t n_bytes) {
+  static constexpr std::byte kZeros[4096] = {};
+  for (std::int64_t done = 0; done < n_bytes; done += std::ssize(kZeros))
+    write(data + done, kZeros, std::min(std::ssize(kZeros), n_bytes - done));
+}
+
+void DiskTier::advise(std::span<const ByteRange> ranges, int advice) const {
+  for (const ByteRange& range : ranges) {
+    const auto begin = reinterpret_cast<std::uintptr_t>(range.data) / static_cast<std::uintptr_t>(page_size()) *
+                       static_cast<std::uintptr_t>(page_size());
+    const auto end = reinterpret_cast<std::uintptr_t>(range.data) + static_cast<std::uintptr_t>(range.n_bytes);
+    const int status = ::madvise(reinterpret_cast<void*>(begin), end - begin, advice);
+    // EINVAL: a system that does not know MADV_POPULATE_READ reads when the bytes are touched.
+    check(status == 0 || errno == EINVAL || advice != MADV_POPULATE_READ, ErrorKind::kIo,
+          "an offloaded cache could not read {} bytes from {}: {}", range.n_bytes, folder_, std::strerror(errno));
+  }
+}
+
+void DiskTier::fetch(std::span<const ByteRange> ranges) { advise(ranges, MADV_POPULATE_READ); }
+
+void DiskTier::release(std::span<const ByteRange> ranges) noexcept { advise(ranges, MADV_DONTNEED); }
+
+}  // namespace mneme

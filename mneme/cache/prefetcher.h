@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "mneme/cache/tier.h"
+
+namespace mneme {
+
+/// Brings the blocks of the next layer while one computes: two layers of a cache are in memory, not all of them.
+///
+/// Layers are numbered in the order in which a model goes through them, over and over. One cache has one prefetcher;
+/// copies of a cache have their own, though they share blocks.
+class Prefetcher {
+ public:
+  Prefetcher(std::shared_ptr<Tier> tier, std::int64_t n_layers);
+  ~Prefetcher();
+  Prefetcher(const Prefetcher&) = delete;
+  Prefetcher& operator=(const Prefetcher&) = delete;
+
+  /// Layer `index` is about to read these ranges: waits until they are there, and starts on what the layer after it
+  /// read last time. Throws Error(kIo) if they cannot be read.
+  void begin(std::int64_t index, std::vector<ByteRange> ranges);
+  /// It has read them; the layer after it keeps what was brought for it.
+  void end(std::int64_t index);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace mneme
