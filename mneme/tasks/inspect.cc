@@ -4,7 +4,7 @@
 
 #include "mneme/base/error.h"
 #include "mneme/base/thread_pool.h"
-#include "mneme/cache/codec.h"
+#include "mneme/cache/plan.h"
 #include "mneme/kernels/kernels.h"
 #include "mneme/models/registry.h"
 #include "mneme/models/weights.h"
@@ -17,7 +17,7 @@ namespace {
 constexpr std::array kDTypes = {DType::kFloat32, DType::kBFloat16, DType::kFloat16};
 
 std::int64_t bytes_per_token(const LayerShape& layer, DType dtype) {
-  return float_codec(dtype, layer.n_heads, layer.key_dim, layer.value_dim)->block_bytes() / kernels::kBlockTokens;
+  return raw_layout(dtype, layer.n_heads, layer.key_dim, layer.value_dim).block_bytes() / kernels::kBlockTokens;
 }
 
 std::int64_t bytes_per_token(const CacheShape& shape, DType dtype) {

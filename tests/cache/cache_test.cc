@@ -35,7 +35,8 @@ TEST(Cache, RefusesOptionsThatCannotBe) {
   EXPECT_THAT(thrown(ErrorKind::kInvalidArgument, [] { Cache({}, {}); }), HasSubstr("no layers"));
   EXPECT_THAT(thrown(ErrorKind::kInvalidArgument, [] { Cache(kShape, {.max_batch_size = 3}); }),
               HasSubstr("max_cache_len"));
-  EXPECT_THAT(thrown(ErrorKind::kInvalidArgument, [] { Cache(kShape, {.config = {.max_cache_bytes = -5}}); }), HasSubstr("-5"));
+  EXPECT_THAT(thrown(ErrorKind::kInvalidArgument, [] { Cache(kShape, {.config = {.max_cache_bytes = -5}}); }),
+              HasSubstr("-5"));
 }
 
 TEST(Cache, LayersThatAreNotThere) {
