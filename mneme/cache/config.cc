@@ -86,6 +86,11 @@ Read layer_table(std::vector<LayerBits>& to) {
 
 }  // namespace
 
+bool names_codec(const CacheConfig& c) {
+  return c.backend || c.nbits || c.nbits_key || c.nbits_value || c.axis_key || c.axis_value || c.q_group_size ||
+         c.residual_length || c.sink_length || c.rotate_values || !c.layers.empty();
+}
+
 CacheConfig CacheConfig::from_json(const Json& json) {
   CacheConfig c;
   read_all("cache_config", json,

@@ -46,4 +46,7 @@ struct CacheConfig {
   static CacheConfig from_json(const Json& json);
 };
 
+/// Whether a config says anything about how tokens are encoded.
+bool names_codec(const CacheConfig& config);
+
 }  // namespace mneme

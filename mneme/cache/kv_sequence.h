@@ -20,7 +20,7 @@ struct KvStorage {
   kernels::BlockLayout layout = {};                     ///< of raw blocks
   std::shared_ptr<const quant::BlockCodec> codec = {};  ///< of sealed blocks; none: they stay as they were
   std::int64_t residual_blocks = 0;                     ///< full blocks that stay raw behind the open one
-  at::Device device = at::kCPU;  ///< where raw blocks lie
+  at::Device device = at::kCPU;                         ///< where raw blocks lie
   bool rotate_values = false;                           ///< values are stored rotated (kernels/hadamard.h)
   std::shared_ptr<BlockPool> raw_pool = {};
   std::shared_ptr<BlockPool> sealed_pool = {};  ///< none: blocks are never sealed

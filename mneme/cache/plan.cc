@@ -150,9 +150,7 @@ void check_options(const CacheShape& shape, const CacheOptions& options) {
   check(!options.max_batch_size || options.max_cache_len, ErrorKind::kInvalidArgument,
         "max_batch_size = {} is for static caches; give max_cache_len too", options.max_batch_size.value_or(0));
   const CacheConfig& c = options.config;
-  const bool has_codec = c.backend || c.nbits || c.nbits_key || c.nbits_value || c.axis_key || c.axis_value ||
-                         c.q_group_size || c.residual_length || c.sink_length || c.rotate_values || !c.layers.empty();
-  check(options.quantized || !has_codec, ErrorKind::kInvalidArgument,
+  check(options.quantized || !names_codec(c), ErrorKind::kInvalidArgument,
         "cache_config names a codec but the cache is not quantized; ask for cache_implementation = quantized");
   check(
       c.offloading.value_or(false) || !(c.offload_device || c.offload_folder || c.offload_only_non_sliding),

@@ -21,15 +21,25 @@ void add_model_flags(CLI::App& app, tasks::ModelRequest& model) {
       ->type_name("N");
 }
 
-void add_cache_flags(CLI::App& app, GenerateOptions& options) {
+void add_cache_kind_flags(CLI::App& app, GenerateOptions& options, std::string& cache_config) {
   app.add_option("--cache-implementation", options.cache_implementation,
-                 "dynamic (grows with the text) or static (takes its memory once) [dynamic]")
+                 "dynamic (grows with the text), static (takes its memory once), quantized (few bits for all but the "
+                 "newest tokens), offloaded, offloaded_static (old tokens on disk) [dynamic]")
       ->group("Cache")
       ->type_name("NAME");
+  app.add_option("--cache-config", cache_config,
+                 "How a cache encodes and places tokens, as in '{\"backend\": \"kivi\", \"nbits_key\": 4, "
+                 "\"nbits_value\": 2, \"offloading\": true}'; a wrong key lists all [backend quanto, 4 bits]")
+      ->group("Cache")
+      ->type_name("JSON");
   app.add_option("--max-cache-len", options.max_cache_len,
                  "Tokens that a static cache has room for [prompt + new tokens]")
       ->group("Cache")
       ->type_name("N");
+}
+
+void add_cache_flags(CLI::App& app, GenerateOptions& options, std::string& cache_config) {
+  add_cache_kind_flags(app, options, cache_config);
   app.add_flag_callback(
          "--no-use-cache", [&options] { options.use_cache = false; }, "Compute the whole past again for each token")
       ->group("Cache");

@@ -161,7 +161,7 @@ Command add_generate(CLI::App& program) {
   add_model_flags(*app, flags->request.model);
   add_length_flags(*app, flags->request.options);
   add_sampling_flags(*app, flags->request.options);
-  add_cache_flags(*app, flags->request.options);
+  add_cache_flags(*app, flags->request.options, flags->request.cache_config);
   add_json_flag(*app, flags->json, "ids, texts, timing");
   app->add_flag("--logits", flags->request.options.output_logits,
                 "Adds the logits after each prompt to the JSON, and the smallest gap between the two best")

@@ -57,8 +57,12 @@ Command add_inspect(CLI::App& program) {
   CLI::App* app = program.add_subcommand("inspect", "Show a model's layers, its cache plan, and what computes here");
   const auto flags = std::make_shared<Flags>();
   add_model_flags(*app, flags->request.model);
+  add_cache_kind_flags(*app, flags->request.cache, flags->request.cache_config);
   add_json_flag(*app, flags->json, "model, cache, tokenizer, machine");
-  app->footer("\nExample:\n  mneme inspect --model ./Mistral-7B-v0.1 --dtype float16");
+  app->footer(R"(
+Examples:
+  mneme inspect --model ./Mistral-7B-v0.1 --dtype float16
+  mneme inspect --cache-config '{"backend": "kivi", "nbits_key": 4, "nbits_value": 2}')");
   return {app, [flags](Console& console) { return run(*flags, console); }};
 }
 

@@ -49,9 +49,9 @@ Command add_nll(CLI::App& program) {
       ->type_name("N")
       ->required();
   add_model_flags(*app, flags->request.model);
-  add_cache_flags(*app, flags->request.cache);
+  add_cache_flags(*app, flags->request.cache, flags->request.cache_config);
   add_json_flag(*app, flags->json, "{\"nll\": nats a token, \"tokens\": how many were scored}");
-  app->footer("\nExample:\n  mneme nll --text-file chapter.txt --prefill 512 --cache-implementation static --json");
+  app->footer("\nExample:\n  mneme nll --text-file chapter.txt --prefill 512 --cache-implementation quantized --json");
   return {app, [flags](Console& console) { return run(*flags, console); }};
 }
 

@@ -1,5 +1,7 @@
 #include "mneme/generate/config.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -13,6 +15,8 @@ namespace {
 constexpr std::int64_t kDefaultMaxLength = 20;  // transformers'
 constexpr std::int64_t kPrefillRows = 2048;     // of all sequences together: bounds the memory of activations
 constexpr std::int64_t kSmallestPrefillChunk = 16;
+constexpr std::string_view kCacheImplementations[] = {"dynamic", "static", "offloaded", "offloaded_static",
+                                                      "quantized"};
 
 template <class T>
 std::optional<T> first_of(const std::optional<T>& call, const std::optional<T>& model) {
@@ -126,13 +130,16 @@ GenerationSettings resolve(const GenerateOptions& call, const GenerationConfig& 
   s.seed = call.seed ? *call.seed : drawn_seed();
 
   s.use_cache = call.use_cache.value_or(true);
-  s.cache_implementation = call.cache_implementation.value_or("dynamic");
-  const bool is_static = s.cache_implementation == "static";
-  check(is_static || s.cache_implementation == "dynamic", ErrorKind::kInvalidArgument,
-        "cache_implementation \"{}\" is not supported; there are dynamic and static", s.cache_implementation);
-  check(!call.max_cache_len || is_static, ErrorKind::kInvalidArgument,
-        "max_cache_len = {} needs cache_implementation = static, it is {}", call.max_cache_len.value_or(0),
-        s.cache_implementation);
+  s.cache_config = call.cache_config;
+  s.cache_implementation = call.cache_implementation.value_or(names_codec(call.cache_config) ? "quantized" : "dynamic");
+  check(std::ranges::find(kCacheImplementations, s.cache_implementation) != std::end(kCacheImplementations),
+        ErrorKind::kInvalidArgument, "cache_implementation \"{}\" is not one of {}", s.cache_implementation,
+        fmt::join(kCacheImplementations, ", "));
+  const bool may_be_static = s.cache_implementation.ends_with("static") || s.cache_implementation == "quantized";
+  check(!call.max_cache_len || may_be_static, ErrorKind::kInvalidArgument,
+        "max_cache_len = {} needs cache_implementation = static, offloaded_static or quantized, it is {}",
+        call.max_cache_len.value_or(0), s.cache_implementation);
+  const bool is_static = s.cache_implementation.ends_with("static") || call.max_cache_len;
   check(s.use_cache || !call.cache_implementation, ErrorKind::kInvalidArgument,
         "cache_implementation {} and use_cache = false exclude each other", s.cache_implementation);
   if (is_static) {

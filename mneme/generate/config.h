@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "mneme/base/json.h"
+#include "mneme/cache/config.h"
 #include "mneme/models/config.h"
 
 namespace mneme {
@@ -28,10 +29,14 @@ struct GenerateOptions {
   std::optional<double> top_p = {};
   std::optional<double> min_p = {};
   std::optional<double> repetition_penalty = {};
-  std::optional<std::uint64_t> seed = {};                ///< unset: drawn, and reported in the output
-  std::optional<bool> use_cache = {};                    ///< false: every token recomputes its whole past
-  std::optional<std::string> cache_implementation = {};  ///< "dynamic" | "static"
-  std::optional<std::int64_t> max_cache_len = {};        ///< static: default prompt + new tokens
+  std::optional<std::uint64_t> seed = {};  ///< unset: drawn, and reported in the output
+  std::optional<bool> use_cache = {};      ///< false: every token recomputes its whole past
+  /// "dynamic" | "static" | "offloaded" | "offloaded_static" | "quantized"; unset: dynamic, or quantized where
+  /// cache_config names a codec
+  std::optional<std::string> cache_implementation = {};
+  CacheConfig cache_config = {};  ///< codec and placement; goes with every implementation
+  std::optional<std::int64_t> max_cache_len =
+      {};  ///< static: default prompt + new tokens; makes a quantized one static
   std::optional<std::int64_t> prefill_chunk_size =
       {};  ///< tokens of a prompt computed at a time; never changes results
   std::optional<std::vector<std::int64_t>> eos_token_id = {};  ///< an empty list: never stop
@@ -75,7 +80,8 @@ struct GenerationSettings {
   std::uint64_t seed = 0;
   bool use_cache = true;
   std::string cache_implementation = "dynamic";
-  std::int64_t max_cache_len = 0;  ///< static only
+  CacheConfig cache_config = {};
+  std::int64_t max_cache_len = 0;  ///< static only, else 0
   std::int64_t prefill_chunk_size = 0;
   std::vector<std::int64_t> eos_token_id = {};
   std::int64_t pad_token_id = 0;

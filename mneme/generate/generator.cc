@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "mneme/base/error.h"
-#include "mneme/cache/presets.h"
+#include "mneme/generate/cache_options.h"
 #include "mneme/generate/logits.h"
 #include "mneme/generate/sampler.h"
 
@@ -27,10 +27,7 @@ void check_prompt(const std::vector<std::int64_t>& prompt, const ModelConfig& co
 }
 
 Cache make_cache(const Model& model, const GenerationSettings& settings) {
-  if (settings.use_cache && settings.cache_implementation == "static") {
-    return StaticCache(model.cache_shape(), {.max_cache_len = settings.max_cache_len});
-  }
-  return DynamicCache(model.cache_shape());
+  return Cache(model.cache_shape(), settings.use_cache ? cache_options_of(settings) : CacheOptions());
 }
 
 }  // namespace
@@ -83,6 +80,7 @@ GenerateOutput Generator::run() {
   output_.cache_implementation = settings_.use_cache ? cache_->implementation() : "none";
   output_.cache_length = cache_->seq_length();
   output_.cache_bytes = cache_->n_bytes();
+  output_.cache_bytes_offloaded = cache_->n_bytes_offloaded();
   return std::move(output_);
 }
 

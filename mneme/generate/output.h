@@ -22,8 +22,8 @@ struct GenerateOutput {
   double prefill_ms = 0, decode_ms = 0;
   std::int64_t decode_steps = 0;  ///< forward passes after the prefill
 
-  std::string cache_implementation;  ///< "dynamic" | "static" | "none"
-  std::int64_t cache_length = 0, cache_bytes = 0;
+  std::string cache_implementation;  ///< Cache::implementation(), or "none"
+  std::int64_t cache_length = 0, cache_bytes = 0, cache_bytes_offloaded = 0;
 
   at::Tensor prompt_logits;  ///< [B, V] float32 after each prompt, if output_logits
   float min_gap = 0;         ///< smallest top-1 minus top-2 logit of all choices, if output_logits

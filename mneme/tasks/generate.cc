@@ -118,7 +118,7 @@ Json report(const GenerateOutput& output, const std::vector<std::vector<std::int
        {{"implementation", output.cache_implementation},
         {"length", output.cache_length},
         {"bytes", output.cache_bytes},
-        {"bytes_offloaded", 0}}},
+        {"bytes_offloaded", output.cache_bytes_offloaded}}},
       {"model", {{"name", loaded.name}, {"dtype", mneme::name_of(loaded.model->model().dtype())}}}};
   if (output.prompt_logits.defined()) {
     result["last_logits"] = rows_of(output.prompt_logits);
@@ -136,12 +136,14 @@ bool needs_tokenizer(const GenerateRequest& request) {
 }  // namespace
 
 Json generate(const GenerateRequest& request, const GenerateEvents& events) {
+  const CacheConfig cache_config = cache_config_of(request.cache_config);
   const Loaded loaded =
       load(request.model, needs_tokenizer(request) ? TokenizerNeed::kRequired : TokenizerNeed::kOptional);
   if (events.on_loaded) events.on_loaded();
   const auto prompts = ids_of_prompts(request, loaded);
 
   GenerateOptions options = request.options;
+  options.cache_config = cache_config;
   options.cancelled = events.cancelled;
   std::optional<Texts> texts;
   if (loaded.tokenizer) {

@@ -5,6 +5,7 @@
 #include "mneme/base/error.h"
 #include "mneme/base/thread_pool.h"
 #include "mneme/cache/plan.h"
+#include "mneme/generate/cache_options.h"
 #include "mneme/kernels/kernels.h"
 #include "mneme/models/registry.h"
 #include "mneme/models/weights.h"
@@ -14,47 +15,80 @@
 namespace mneme::tasks {
 namespace {
 
-constexpr std::array kDTypes = {DType::kFloat32, DType::kBFloat16, DType::kFloat16};
+/// Kinds whose size is shown beside that of the plan.
+struct Kind {
+  const char* name;
+  CacheOptions options;
+};
 
-std::int64_t bytes_per_token(const LayerShape& layer, DType dtype) {
-  return raw_layout(dtype, layer.n_heads, layer.key_dim, layer.value_dim).block_bytes() / kernels::kBlockTokens;
+std::vector<Kind> kinds() {
+  const auto codec = [](const CacheConfig& config) { return CacheOptions{.quantized = true, .config = config}; };
+  const auto kivi = [&](std::int64_t keys, std::int64_t values) {
+    return codec({.backend = "kivi", .nbits_key = keys, .nbits_value = values});
+  };
+  return {{"float32", {.dtype = DType::kFloat32}},
+          {"bfloat16", {.dtype = DType::kBFloat16}},
+          {"float16", {.dtype = DType::kFloat16}},
+          {"fp8", codec({.backend = "fp8"})},
+          {"int8", codec({.backend = "int8"})},
+          {"quanto4", codec({.backend = "quanto"})},
+          {"hqq4", codec({.backend = "hqq", .axis_key = 1, .axis_value = 1})},
+          {"kivi4+4", kivi(4, 4)},
+          {"kivi4+2", kivi(4, 2)},
+          {"kivi2+2", kivi(2, 2)}};
 }
 
-std::int64_t bytes_per_token(const CacheShape& shape, DType dtype) {
-  std::int64_t total = 0;
-  for (const LayerShape& layer : shape.layers) total += bytes_per_token(layer, dtype);
+double bytes_per_token(const CachePlan& plan) {
+  double total = 0;
+  for (const LayerPlan& layer : plan.layers) total += layer.bytes_per_token();
   return total;
 }
 
+Json layer_facts(const LayerPlan& layer, const CachePlan& plan, bool is_static) {
+  Json facts = {{"retention", layer.retention.name()},
+                {"codec", layer.codec_name()},
+                {"growth", is_static ? "static" : "dynamic"},
+                {"placement", layer.offloaded ? plan.offload_device : "device"},
+                {"heads", layer.layout.n_heads},
+                {"key_dim", layer.layout.key_dim},
+                {"value_dim", layer.layout.value_dim},
+                {"bytes_per_token", layer.bytes_per_token()}};
+  if (layer.codec) {
+    facts["raw"] = mneme::name_of(layer.layout.format);
+    facts["residual_length"] = layer.residual_blocks * kernels::kBlockTokens;
+  }
+  return facts;
+}
+
 /// Runs of layers that are alike, as "0-29".
-Json layer_groups(const CacheShape& shape) {
+Json layer_groups(const CachePlan& plan, bool is_static) {
   Json groups = Json::array();
-  for (std::size_t first = 0, last; first < shape.layers.size(); first = last) {
-    const LayerShape& layer = shape.layers[first];
-    for (last = first + 1; last < shape.layers.size(); ++last) {
-      const LayerShape& next = shape.layers[last];
-      if (!(next.retention == layer.retention && next.n_heads == layer.n_heads && next.key_dim == layer.key_dim &&
-            next.value_dim == layer.value_dim))
-        break;
+  for (std::size_t first = 0, last; first < plan.layers.size(); first = last) {
+    const Json facts = layer_facts(plan.layers[first], plan, is_static);
+    for (last = first + 1; last < plan.layers.size(); ++last) {
+      if (layer_facts(plan.layers[last], plan, is_static) != facts) break;
     }
-    groups.push_back({{"layers", last - first == 1 ? fmt::format("{}", first) : fmt::format("{}-{}", first, last - 1)},
-                      {"retention", layer.retention.name()},
-                      {"codec", mneme::name_of(shape.dtype)},
-                      {"heads", layer.n_heads},
-                      {"key_dim", layer.key_dim},
-                      {"value_dim", layer.value_dim},
-                      {"bytes_per_token", bytes_per_token(layer, shape.dtype)}});
+    Json group = {{"layers", last - first == 1 ? fmt::format("{}", first) : fmt::format("{}-{}", first, last - 1)}};
+    group.update(facts);
+    groups.push_back(std::move(group));
   }
   return groups;
 }
 
-Json cache_plan(const CacheShape& shape) {
-  Json kinds = Json::object();
-  for (const DType dtype : kDTypes) kinds[std::string(mneme::name_of(dtype))] = bytes_per_token(shape, dtype);
-  return {{"plan", layer_groups(shape)},
-          {"growth", {"dynamic", "static"}},
+Json cache_plan(const CacheShape& shape, const CacheOptions& options) {
+  const CachePlan plan = plan_cache(shape, options);
+  Json sizes = Json::object();
+  for (const Kind& kind : kinds()) {
+    try {
+      sizes[kind.name] = bytes_per_token(plan_cache(shape, kind.options));
+    } catch (const Error&) {
+      // groups that these heads cannot have
+    }
+  }
+  return {{"implementation", plan.implementation},
+          {"plan", layer_groups(plan, options.max_cache_len.has_value())},
           {"block_tokens", kernels::kBlockTokens},
-          {"bytes_per_token", std::move(kinds)}};
+          {"bytes_per_token", std::move(sizes)}};
 }
 
 Json tokenizer_facts(const std::string& path) {
@@ -87,6 +121,10 @@ Json inspect(const InspectRequest& request) {
   architecture_of(config.model_type);  // an unknown one is an error, not a page of zeros
   const Weights weights = Weights::open(request.model.path);
   const DType dtype = dtype_of(request.model).value_or(config.dtype);
+  GenerateOptions cache = request.cache;
+  cache.cache_config = cache_config_of(request.cache_config);
+  cache.max_new_tokens = config.max_position_embeddings;
+  const CacheOptions cache_options = cache_options_of(resolve(cache, {}, 0, 1));
   return {{"model",
            {{"path", request.model.path},
             {"architecture", config.model_type},
@@ -101,7 +139,7 @@ Json inspect(const InspectRequest& request) {
             {"num_key_value_heads", config.num_key_value_heads},
             {"head_dim", config.head_dim},
             {"max_position_embeddings", config.max_position_embeddings}}},
-          {"cache", cache_plan(cache_shape_of(config, dtype, at::kCPU))},
+          {"cache", cache_plan(cache_shape_of(config, dtype, at::kCPU), cache_options)},
           {"tokenizer", tokenizer_facts(request.model.path)},
           {"machine", machine()}};
 }

@@ -82,4 +82,8 @@ std::vector<std::int64_t> ids_of(const Prompt& prompt, const Loaded& loaded) {
   return loaded.tokenizer->tokenizer().encode(std::get<std::string>(prompt));
 }
 
+CacheConfig cache_config_of(const std::string& json) {
+  return json.empty() ? CacheConfig() : CacheConfig::from_json(parse_json(json, "--cache-config"));
+}
+
 }  // namespace mneme::tasks

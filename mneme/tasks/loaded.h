@@ -30,6 +30,10 @@ Loaded load(const ModelRequest& request, TokenizerNeed need);
 /// The dtype that a request names; nothing for "auto". Throws Error(kInvalidArgument).
 std::optional<DType> dtype_of(const ModelRequest& request);
 
+/// A --cache-config. Throws Error(kCorruptData) for what is not JSON and Error(kInvalidArgument) for keys and values
+/// that cannot be.
+CacheConfig cache_config_of(const std::string& json);
+
 /// Ids of a prompt; a text gets the special tokens that the tokenizer adds.
 /// Throws Error(kInvalidArgument) for a text without a tokenizer.
 std::vector<std::int64_t> ids_of(const Prompt& prompt, const Loaded& loaded);

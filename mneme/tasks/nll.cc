@@ -5,7 +5,7 @@
 #include <span>
 
 #include "mneme/base/error.h"
-#include "mneme/cache/presets.h"
+#include "mneme/generate/cache_options.h"
 #include "mneme/tasks/loaded.h"
 
 namespace mneme::tasks {
@@ -25,12 +25,7 @@ double surprise(std::span<const float> logits, std::int64_t id) {
 class Reader {
  public:
   Reader(const CausalLM& model, const GenerationSettings& settings) : model_(model), settings_(settings) {
-    if (!settings.use_cache) return;
-    if (settings.cache_implementation == "static") {
-      cache_ = StaticCache(model.config(), {.max_cache_len = settings.max_cache_len});
-    } else {
-      cache_ = DynamicCache(model.config());
-    }
+    if (settings.use_cache) cache_.emplace(model.config(), cache_options_of(settings));
   }
 
   /// ids [0, end) of a text of which [0, begin) were fed before.
@@ -55,6 +50,7 @@ class Reader {
 }  // namespace
 
 Json nll(const NllRequest& request) {
+  const CacheConfig cache_config = cache_config_of(request.cache_config);
   const bool is_text = std::holds_alternative<std::string>(request.text);
   const Loaded loaded = load(request.model, is_text ? TokenizerNeed::kRequired : TokenizerNeed::kOptional);
   const std::vector<std::int64_t> ids = ids_of(request.text, loaded);
@@ -68,6 +64,7 @@ Json nll(const NllRequest& request) {
         config.max_position_embeddings);
 
   GenerateOptions options = request.cache;
+  options.cache_config = cache_config;
   options.max_new_tokens = n_ids - request.prefill;
   const GenerationSettings settings = resolve(options, {}, request.prefill, 1);
   Reader reader(*loaded.model, settings);

@@ -30,8 +30,9 @@ using Prompt = std::variant<std::string, std::vector<std::int64_t>>;
 struct GenerateRequest {
   ModelRequest model;
   std::vector<Prompt> prompts;
-  bool chat = false;        ///< each text is a user message through the model's chat template
-  GenerateOptions options;  ///< without its callbacks; output_logits adds "last_logits" and "min_gap" to the result
+  bool chat = false;         ///< each text is a user message through the model's chat template
+  GenerateOptions options;   ///< without its callbacks; output_logits adds "last_logits" and "min_gap" to the result
+  std::string cache_config;  ///< JSON of CacheConfig, or empty
 };
 
 /// What happens on the way. Called on the thread that runs the task; an exception ends the task and passes through.
@@ -47,10 +48,13 @@ struct NllRequest {
   Prompt text;
   std::int64_t prefill = 1;  ///< tokens
   GenerateOptions cache;     ///< use_cache, cache_implementation, max_cache_len, prefill_chunk_size
+  std::string cache_config;  ///< JSON of CacheConfig, or empty
 };
 
 struct InspectRequest {
   ModelRequest model;
+  GenerateOptions cache;  ///< as in NllRequest: the cache whose plan is shown
+  std::string cache_config;
 };
 
 /// The tasks by name, as libmneme-tasks.so offers them. All throw Error.

@@ -94,7 +94,7 @@ TEST(GenerationConfigTest, ValuesOutOfRangeAreRefusedByName) {
       {"prefill_chunk_size", {.prefill_chunk_size = 0}},
       {"stop string", {.stop_strings = {""}}},
       {"tokenizer", {.stop_strings = {"a"}}},
-      {"quantized", {.cache_implementation = "quantized"}},
+      {"mamba", {.cache_implementation = "mamba"}},
       {"max_cache_len", {.max_cache_len = 9}},
       {"use_cache", {.use_cache = false, .cache_implementation = "static"}}};
   for (const auto& [name, options] : cases) {
