@@ -13,7 +13,7 @@
 
 namespace mneme {
 
-MappedFile::MappedFile(const std::string& path) {
+MappedFile::MappedFile(const std::string& path, Access access) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // opening a pipe must not wait for a writer
   check(fd >= 0, ErrorKind::kIo, "cannot open {}: {}", path, std::strerror(errno));
   struct Closer {
@@ -25,7 +25,8 @@ MappedFile::MappedFile(const std::string& path) {
   check(S_ISREG(info.st_mode), ErrorKind::kIo, "{} is not a regular file", path);
   size_ = static_cast<std::size_t>(info.st_size);
   if (size_ == 0) return;
-  void* address = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, fd, 0);
+  const int protection = access == Access::kPrivate ? PROT_READ | PROT_WRITE : PROT_READ;
+  void* address = ::mmap(nullptr, size_, protection, MAP_PRIVATE, fd, 0);
   check(address != MAP_FAILED, ErrorKind::kIo, "cannot map {} ({} bytes): {}", path, size_, std::strerror(errno));
   data_ = static_cast<const std::byte*>(address);
 }

@@ -7,12 +7,15 @@
 
 namespace mneme {
 
-/// A read-only memory map of a whole file. Opening costs no reading; pages come in when touched.
+/// A memory map of a whole file. Opening costs no reading; pages come in when touched.
 /// Truncating the file while it is mapped is the caller's risk, as with any map (SIGBUS).
 class MappedFile {
  public:
+  /// What is written into a private map is seen through that map alone; the file stays as it is.
+  enum class Access { kReadOnly, kPrivate };
+
   /// Throws Error(kIo) if the path is missing, not a regular file, or cannot be mapped. An empty file is an empty span.
-  explicit MappedFile(const std::string& path);
+  explicit MappedFile(const std::string& path, Access access = Access::kReadOnly);
   ~MappedFile();
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&& other) noexcept;

@@ -49,17 +49,20 @@ void BlockPool::add_slab(std::int64_t n) {
   check(!__builtin_mul_overflow(n, block_bytes_, &n_bytes), ErrorKind::kOutOfMemory,
         "cache out of memory: {} blocks of {} bytes are more than any machine has", n, block_bytes_);
   if (tier_->resident()) budget_->take(n_bytes);
-  Slab slab;
   try {
-    slab.memory = tier_->take(n_bytes);
-    slab.blocks = std::make_unique<Block[]>(static_cast<std::size_t>(n));
-    // Every free block finds room: putting one back never allocates.
-    free_.reserve(static_cast<std::size_t>(capacity() + n));
-    slabs_.reserve(slabs_.size() + 1);
+    add_blocks(tier_->take(n_bytes), n);
   } catch (...) {
     if (tier_->resident()) budget_->give_back(n_bytes);
     throw;
   }
+}
+
+/// Adds blocks to the free ones, the last first.
+void BlockPool::add_blocks(TierMemory memory, std::int64_t n) {
+  Slab slab{.memory = std::move(memory), .blocks = std::make_unique<Block[]>(static_cast<std::size_t>(n))};
+  // Every free block finds room: putting one back never allocates.
+  free_.reserve(static_cast<std::size_t>(capacity() + n));
+  slabs_.reserve(slabs_.size() + 1);
   for (std::int64_t i = n - 1; i >= 0; --i) {
     Block& block = slab.blocks[static_cast<std::size_t>(i)];
     block.pool = this;
@@ -68,6 +71,17 @@ void BlockPool::add_slab(std::int64_t n) {
   }
   slabs_.push_back(std::move(slab));
   capacity_.fetch_add(n, std::memory_order_relaxed);
+}
+
+std::vector<BlockRef> BlockPool::adopt(TierMemory memory, std::int64_t n) {
+  {
+    const std::lock_guard lock(mutex_);
+    add_blocks(std::move(memory), n);
+  }
+  std::vector<BlockRef> blocks;
+  blocks.reserve(static_cast<std::size_t>(n));
+  for (std::int64_t i = 0; i < n; ++i) blocks.push_back(take());
+  return blocks;
 }
 
 void BlockPool::reserve(std::int64_t n) {

@@ -84,6 +84,9 @@ class BlockPool {
   /// Bytes that reserve(n) would take; INT64_MAX if they are more.
   std::int64_t bytes_to_reserve(std::int64_t n) const;
 
+  /// Blocks that lie in memory which is there already, in order; it stays as long as the pool.
+  std::vector<BlockRef> adopt(TierMemory memory, std::int64_t n);
+
   /// A block that nobody else holds, its content whatever was there. Throws Error(kOutOfMemory).
   BlockRef take() { return BlockRef(take_any()); }
   /// The same, zeroed.
@@ -99,6 +102,7 @@ class BlockPool {
   friend class BlockRef;
   void put_back(Block* block) noexcept;
   void add_slab(std::int64_t n);
+  void add_blocks(TierMemory memory, std::int64_t n);
   Block* take_any(bool* is_zero = nullptr);
 
   struct Slab {
@@ -108,7 +112,7 @@ class BlockPool {
 
   const std::int64_t block_bytes_;
   const std::shared_ptr<Tier> tier_;
-  const std::shared_ptr<ByteBudget> budget_;
+  const std::shared_ptr<ByteBudget> budget_;  // of resident tiers
   mutable std::mutex mutex_;
   std::vector<Slab> slabs_;
   std::vector<Block*> free_;

@@ -18,6 +18,16 @@
 
 namespace mneme {
 
+/// What a saved cache is remembered by.
+struct CacheSaveOptions {
+  std::vector<std::vector<std::int64_t>> token_ids = {};  ///< of each sequence, to find it again by what it holds
+  std::string model = {};                                 ///< a fingerprint of the model, checked when it is loaded
+};
+struct CacheLoadOptions {
+  std::string model = {};                          ///< must be the saved one, where both are given
+  std::optional<std::string> offload_folder = {};  ///< for what an offloaded cache will add
+};
+
 /// The keys and values of all layers of a model for a batch of sequences. The presets DynamicCache and StaticCache
 /// (presets.h) are this class with options.
 ///
@@ -74,6 +84,18 @@ class Cache {
   /// Throws Error(kOutOfRange) with index and batch size, and for a static cache Error(kInvalidArgument) for more than
   /// max_batch_size rows or Error(kOutOfMemory); nothing changes then.
   void select(at::IntArrayRef rows);
+
+  /// Writes the cache to a file that says all of itself (cache_file.h). Blocks are written as they are, shared ones
+  /// once. The file appears when it is whole. Throws Error(kIo) with the reason, Error(kInvalidArgument) for token ids
+  /// of another number of sequences, Error(kUnsupported) for a cache that is not on the CPU.
+  void save(const std::string& path, const CacheSaveOptions& options = {}) const;
+
+  /// The cache that was saved, bit for bit, for a model of the same shape. Blocks stay in the file and come into memory
+  /// when they are read, so this costs no O(context); the file must not be changed while the cache lives (deleting or
+  /// replacing it is fine). They count as offloaded until they are written to.
+  /// Throws Error(kIo), Error(kCorruptData) for a damaged file or one of another kind, Error(kInvalidArgument) for
+  /// another model, Error(kUnsupported) for a newer version.
+  static Cache load(const std::string& path, const CacheShape& shape, const CacheLoadOptions& options = {});
 
   /// Empties the cache: no sequences, no tokens, no recording. A static cache keeps its memory.
   void reset();

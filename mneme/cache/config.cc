@@ -113,4 +113,33 @@ CacheConfig CacheConfig::from_json(const Json& json) {
   return c;
 }
 
+Json to_json(const CacheConfig& c) {
+  Json json = Json::object();
+  const auto put = [](Json& to, const char* key, const auto& value) {
+    if (value) to[key] = *value;
+  };
+  put(json, "backend", c.backend);
+  put(json, "nbits", c.nbits);
+  put(json, "nbits_key", c.nbits_key);
+  put(json, "nbits_value", c.nbits_value);
+  put(json, "axis_key", c.axis_key);
+  put(json, "axis_value", c.axis_value);
+  put(json, "q_group_size", c.q_group_size);
+  put(json, "residual_length", c.residual_length);
+  put(json, "sink_length", c.sink_length);
+  put(json, "rotate_values", c.rotate_values);
+  for (const LayerBits& run : c.layers) {
+    Json& bits = json["layers"][fmt::format("{}-{}", run.first, run.last)] = Json::object();
+    put(bits, "nbits", run.bits.nbits);
+    put(bits, "nbits_key", run.bits.nbits_key);
+    put(bits, "nbits_value", run.bits.nbits_value);
+  }
+  put(json, "offloading", c.offloading);
+  put(json, "offload_device", c.offload_device);
+  put(json, "offload_folder", c.offload_folder);
+  put(json, "offload_only_non_sliding", c.offload_only_non_sliding);
+  put(json, "max_cache_bytes", c.max_cache_bytes);
+  return json;
+}
+
 }  // namespace mneme

@@ -46,6 +46,9 @@ struct CacheConfig {
   static CacheConfig from_json(const Json& json);
 };
 
+/// The inverse of CacheConfig::from_json: what is set.
+Json to_json(const CacheConfig& config);
+
 /// Whether a config says anything about how tokens are encoded.
 bool names_codec(const CacheConfig& config);
 

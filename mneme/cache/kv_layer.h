@@ -111,6 +111,11 @@ class KvLayer {
     }
   }
 
+  /// Becomes what was saved.
+  void restore(KvStorage storage, std::vector<KvSequence> sequences, bool recording) {
+    storage_ = std::move(storage), sequences_ = std::move(sequences), recording_ = recording;
+  }
+
   /// Reads of this layer's sealed blocks go through a schedule that brings the next layer's while this one computes.
   void set_prefetcher(std::shared_ptr<Prefetcher> prefetcher, std::int64_t index) noexcept {
     prefetcher_ = std::move(prefetcher), prefetch_index_ = index;

@@ -1,5 +1,7 @@
 #include "mneme/cache/kv_sequence.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -78,6 +80,30 @@ std::byte* KvSequence::open_block(const KvStorage& storage) {
     raw_.replace(b, pool.take_copy(raw_.at(b)));
   }
   return raw_.at(b).data();
+}
+
+std::string KvSequence::fault_of(const KvStorage& storage, const Parts& parts) {
+  const std::int64_t n_blocks = blocks_of(parts.length), n_sealed = std::ssize(parts.sealed);
+  if (std::ssize(parts.raw) != n_blocks)
+    return fmt::format("of {} tokens has {} blocks, it must have {}", parts.length, parts.raw.size(), n_blocks);
+  if (n_sealed > (storage.seals() ? parts.length / kBlockTokens : 0))
+    return fmt::format("of {} tokens has {} sealed blocks", parts.length, n_sealed);
+  if (parts.first_held > storage.retention.first_needed(parts.length))
+    return fmt::format("of {} tokens has let go of the first {}", parts.length, parts.first_held);
+  const std::int64_t n_sinks = std::min(blocks_of(storage.retention.sinks()), n_blocks);
+  for (std::int64_t b = 0; b < n_blocks; ++b) {
+    if (b >= n_sinks && b < parts.first_held / kBlockTokens) continue;
+    const auto i = static_cast<std::size_t>(b);
+    if (!(b < n_sealed ? parts.sealed[i] : parts.raw[i])) return fmt::format("lacks block {}", b);
+  }
+  return {};
+}
+
+KvSequence::KvSequence(const KvStorage& storage, Parts parts)
+    : length_(parts.length), first_held_(parts.first_held), stale_tail_(parts.stale_tail) {
+  if (length_ % kBlockTokens != 0) parts.raw.back() = storage.raw_pool->take_copy(parts.raw.back());
+  for (BlockRef& block : parts.raw) raw_.push_back(std::move(block));
+  for (BlockRef& block : parts.sealed) sealed_.push_back(std::move(block));
 }
 
 void KvSequence::seal_next(const KvStorage& storage, BlockRef sealed, bool recording) {

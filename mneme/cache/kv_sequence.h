@@ -2,6 +2,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "mneme/cache/block_list.h"
 #include "mneme/cache/block_pool.h"
@@ -25,6 +28,7 @@ struct KvStorage {
   std::shared_ptr<BlockPool> raw_pool = {};
   std::shared_ptr<BlockPool> sealed_pool = {};  ///< none: blocks are never sealed
   std::shared_ptr<BlockPool> first_pool = {};   ///< of block 0, which may carry raw tokens besides its codes
+  std::vector<std::shared_ptr<BlockPool>> adopted_pools = {};  ///< of blocks that came from a file
 
   bool seals() const noexcept { return sealed_pool != nullptr; }
   /// Whether prompts pass through in pieces, so that a layer holds little more than it will keep.
@@ -71,6 +75,19 @@ class KvSequence {
   /// Whether a crop left old numbers behind the last token of the open block; asked once.
   bool take_stale_tail() noexcept { return std::exchange(stale_tail_, false); }
   void extend(std::int64_t n) noexcept { length_ += n; }
+
+  /// What a sequence is made of, as it is saved.
+  struct Parts {
+    std::vector<BlockRef> raw, sealed;
+    std::int64_t length = 0, first_held = 0;
+    bool stale_tail = false;
+  };
+  /// Why parts cannot be a sequence, or nothing.
+  static std::string fault_of(const KvStorage& storage, const Parts& parts);
+  KvSequence() = default;
+  /// fault_of(storage, parts) must be empty. The open block is copied: it will be written to.
+  KvSequence(const KvStorage& storage, Parts parts);
+  bool stale_tail() const noexcept { return stale_tail_; }
 
   /// Adds block n_sealed(), which retention may have let go (an empty one then); its raw numbers go unless they are
   /// recorded for a crop.

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "mneme/base/error.h"
 #include "mneme/ops/workspace.h"
 
 namespace mneme {
@@ -30,6 +31,18 @@ void DeviceTier::zero(std::byte* data, std::int64_t n_bytes) {
   } else {
     bytes_view(data, n_bytes, device_).zero_();
   }
+}
+
+TierMemory MappedTier::take(std::int64_t n_bytes) {
+  throw Error(ErrorKind::kOutOfMemory, "{} more bytes of a file that is already there cannot be", n_bytes);
+}
+
+void MappedTier::write(std::byte* to, const std::byte* from, std::int64_t n_bytes) {
+  std::memcpy(to, from, static_cast<std::size_t>(n_bytes));
+}
+
+void MappedTier::zero(std::byte* data, std::int64_t n_bytes) {
+  std::memset(data, 0, static_cast<std::size_t>(n_bytes));
 }
 
 }  // namespace mneme

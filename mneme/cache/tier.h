@@ -66,6 +66,16 @@ class DeviceTier final : public Tier {
   const at::Device device_;
 };
 
+/// A file that was there before: nothing is taken from it.
+class MappedTier final : public Tier {
+ public:
+  std::string name() const override { return "file"; }
+  bool resident() const override { return false; }
+  TierMemory take(std::int64_t n_bytes) override;
+  void write(std::byte* to, const std::byte* from, std::int64_t n_bytes) override;
+  void zero(std::byte* data, std::int64_t n_bytes) override;
+};
+
 /// Bytes on a device as a tensor (a view).
 at::Tensor bytes_view(std::byte* data, std::int64_t n_bytes, at::Device device);
 

@@ -15,7 +15,7 @@
 #include "mneme/base/json.h"
 #include "mneme/base/printable.h"
 #include "mneme/models/gguf_names.h"
-#include "mneme/models/safetensors.h"
+#include "mneme/base/safetensors.h"
 
 namespace mneme {
 namespace {

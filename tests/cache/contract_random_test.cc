@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tests/support/checked_cache.h"
+#include "tests/support/files.h"
 
 namespace mneme {
 namespace {
@@ -40,7 +41,7 @@ class Program {
   void take_step(CheckedCache& c) {
     const std::int64_t n = c.n_sequences();
     if (n == 0) return c.append(Counts(static_cast<std::size_t>(1 + below(3)), 1 + below(70)));
-    switch (below(16)) {
+    switch (below(17)) {
       case 0: return fork(c);
       case 1: return crop(c);
       case 2: return crop(c);
@@ -50,6 +51,7 @@ class Program {
       case 6: return below(4) ? c.crop(0) : c.reset();
       case 7: return poison(c);
       case 8: return update(c);
+      case 9: return c.reload(folder_.path() + "/cache.safetensors");
       default: return append(c);
     }
   }
@@ -107,6 +109,7 @@ class Program {
     }
   }
 
+  const testing::TempFolder folder_;
   std::mt19937 random_;
   std::vector<CheckedCache> forks_;
   int step_ = 0;

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "mneme/base/error.h"
-#include "mneme/models/safetensors.h"
+#include "mneme/base/safetensors.h"
 #include "mneme/models/weights.h"
 #include "tests/support/files.h"
 

@@ -11,7 +11,7 @@
 
 #include "mneme/base/error.h"
 #include "mneme/base/gguf_file.h"
-#include "mneme/models/safetensors.h"
+#include "mneme/base/safetensors.h"
 #include "tests/support/files.h"
 #include "tests/support/thrown.h"
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "mneme/base/error.h"
-#include "mneme/models/safetensors.h"
+#include "mneme/base/safetensors.h"
 #include "tests/support/files.h"
 #include "tests/support/gguf_writer.h"
 #include "tests/support/safetensors_writer.h"

@@ -47,6 +47,12 @@ class CheckedCache {
     return other;
   }
 
+  /// Saves the cache and goes on with what is loaded from the file.
+  void reload(const std::string& path) {
+    cache_.save(path);
+    cache_ = Cache::load(path, kind_.shape());
+  }
+
   /// Appends tokens and attends from each, as a model does; every output must have the bits that attention over the
   /// reference's tokens has.
   void append(const Counts& counts) {

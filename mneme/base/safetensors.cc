@@ -1,4 +1,4 @@
-#include "mneme/models/safetensors.h"
+#include "mneme/base/safetensors.h"
 
 #include <algorithm>
 #include <bit>
@@ -107,7 +107,8 @@ std::uint64_t tensor_bytes(const SafetensorsFile::Tensor& tensor, const std::str
 
 }  // namespace
 
-SafetensorsFile::SafetensorsFile(const std::string& path) : file_(std::make_shared<MappedFile>(path)), name_(path) {
+SafetensorsFile::SafetensorsFile(const std::string& path, MappedFile::Access access)
+    : file_(std::make_shared<MappedFile>(path, access)), name_(path) {
   parse(file_->bytes());
 }
 

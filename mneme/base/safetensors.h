@@ -26,12 +26,14 @@ class SafetensorsFile {
   };
 
   /// Maps and parses a file. Throws Error(kIo) or Error(kCorruptData) naming the file, the tensor and the numbers.
-  explicit SafetensorsFile(const std::string& path);
+  explicit SafetensorsFile(const std::string& path, MappedFile::Access access = MappedFile::Access::kReadOnly);
 
   /// Parses bytes that the caller keeps alive; `name` stands for the path in errors.
   SafetensorsFile(std::span<const std::byte> bytes, const std::string& name);
 
   const std::string& name() const noexcept { return name_; }
+  /// The map that the tensors lie in; null for bytes that the caller keeps.
+  const std::shared_ptr<MappedFile>& file() const noexcept { return file_; }
   /// In the order of their bytes.
   const std::vector<Tensor>& tensors() const noexcept { return tensors_; }
   /// The strings of the header's `__metadata__`.

@@ -1,4 +1,4 @@
-#include "mneme/models/safetensors.h"
+#include "mneme/base/safetensors.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,0 +1,152 @@
+#include <algorithm>
+#include <cstring>
+
+#include "mneme/base/error.h"
+#include "mneme/cache/cache.h"
+#include "mneme/cache/cache_file.h"
+
+namespace mneme {
+namespace {
+
+using Tensor = SafetensorsFile::Tensor;
+
+/// The tensors of one layer. Nothing in the file is trusted: every number is checked before it is used.
+class LayerReader {
+ public:
+  LayerReader(const SafetensorsFile& file, const std::map<std::string, const Tensor*>& tensors, std::size_t layer)
+      : file_(file), tensors_(tensors), name_("layer." + std::to_string(layer)) {}
+
+  /// Blocks of a table, which must be of so many bytes each. They stay where they are in the file.
+  std::vector<BlockRef> blocks(const char* table, std::int64_t block_bytes, KvStorage& storage) const {
+    const Tensor& tensor = at(table, "U8", 2);
+    const std::int64_t n = tensor.shape[0];
+    require(n == 0 || tensor.shape[1] == block_bytes, "{} has blocks of {} bytes, this cache has blocks of {}", table,
+            tensor.shape[1], block_bytes);
+    if (n == 0) return {};
+    auto pool = std::make_shared<BlockPool>(block_bytes, std::make_shared<MappedTier>(), nullptr);
+    // The map is private: a block that is written to becomes memory of this process.
+    auto blocks = pool->adopt(
+        {.data = const_cast<std::byte*>(tensor.data.data()), .n_bytes = n * block_bytes, .owner = file_.file()}, n);
+    storage.adopted_pools.push_back(std::move(pool));
+    return blocks;
+  }
+
+  std::vector<KvSequence> sequences(const KvStorage& storage, const std::vector<BlockRef>& raw,
+                                    const std::vector<BlockRef>& sealed, const std::vector<BlockRef>& first) {
+    const Tensor& tensor = at("sequences", "I64", 1);
+    numbers_.resize(tensor.data.size() / sizeof(std::int64_t));
+    if (!numbers_.empty()) std::memcpy(numbers_.data(), tensor.data.data(), tensor.data.size());
+    std::vector<KvSequence> result;
+    for (next_ = 0; next_ < numbers_.size();) {
+      KvSequence::Parts parts;
+      parts.length = number(0, std::int64_t{1} << 53, "a length");
+      parts.first_held = number(0, parts.length, "a first held token");
+      parts.stale_tail = number(0, 1, "a flag") != 0;
+      const std::int64_t n_raw = number(0, std::ssize(numbers_), "a number of blocks");
+      for (std::int64_t b = 0; b < n_raw; ++b) parts.raw.push_back(block(raw));
+      const std::int64_t n_sealed = number(0, std::ssize(numbers_), "a number of blocks");
+      for (std::int64_t b = 0; b < n_sealed; ++b) parts.sealed.push_back(block(b == 0 ? first : sealed));
+      const std::string fault = KvSequence::fault_of(storage, parts);
+      require(fault.empty(), "sequence {} {}", result.size(), fault);
+      result.emplace_back(storage, std::move(parts));
+    }
+    return result;
+  }
+
+ private:
+  template <class... Args>
+  void require(bool right, fmt::format_string<Args...> format, Args&&... args) const {
+    if (!right)
+      throw Error(ErrorKind::kCorruptData, "{}: {}: {}", file_.name(), name_,
+                  fmt::format(format, std::forward<Args>(args)...));
+  }
+
+  const Tensor& at(const char* table, const char* dtype, std::size_t n_dims) const {
+    const auto it = tensors_.find(name_ + "." + table);
+    require(it != tensors_.end(), "the tensor {} is missing", table);
+    const Tensor& tensor = *it->second;
+    require(tensor.dtype == dtype && tensor.shape.size() == n_dims,
+            "{} must be {} with {} dimensions, it is {} with {}", table, dtype, n_dims, tensor.dtype,
+            tensor.shape.size());
+    return tensor;
+  }
+
+  std::int64_t number(std::int64_t least, std::int64_t most, const char* what) {
+    require(next_ < numbers_.size(), "the list of blocks ends within a sequence");
+    const std::int64_t value = numbers_[next_++];
+    require(value >= least && value <= most, "{} is {}, it must be {} to {}", what, value, least, most);
+    return value;
+  }
+
+  BlockRef block(const std::vector<BlockRef>& table) {
+    const std::int64_t index = number(-1, std::ssize(table) - 1, "the index of a block");
+    return index < 0 ? BlockRef() : table[static_cast<std::size_t>(index)];
+  }
+
+  const SafetensorsFile& file_;
+  const std::map<std::string, const Tensor*>& tensors_;
+  const std::string name_;
+  std::vector<std::int64_t> numbers_;
+  std::size_t next_ = 0;
+};
+
+void check_same_shape(const CacheShape& saved, const CacheShape& wanted, const std::string& name) {
+  check(saved.layers.size() == wanted.layers.size(), ErrorKind::kInvalidArgument,
+        "{}: a cache of {} layers, the model has {}; it was saved for another model", name, saved.layers.size(),
+        wanted.layers.size());
+  for (std::size_t i = 0; i < saved.layers.size(); ++i) {
+    const LayerShape &a = saved.layers[i], &b = wanted.layers[i];
+    check(a.n_heads == b.n_heads && a.key_dim == b.key_dim && a.value_dim == b.value_dim && a.retention == b.retention,
+          ErrorKind::kInvalidArgument,
+          "{}: layer {} holds {} heads of {} and {} and keeps {}, the model's has {} of {} and {} and keeps {}; it was "
+          "saved for another model",
+          name, i, a.n_heads, a.key_dim, a.value_dim, a.retention.name(), b.n_heads, b.key_dim, b.value_dim,
+          b.retention.name());
+  }
+}
+
+}  // namespace
+
+Cache Cache::load(const std::string& path, const CacheShape& shape, const CacheLoadOptions& options) {
+  check(shape.device.is_cpu(), ErrorKind::kUnsupported, "a saved cache cannot be loaded to {} yet; only to the CPU",
+        shape.device.str());
+  const SafetensorsFile file(path, MappedFile::Access::kPrivate);
+  CacheFileInfo info = CacheFileInfo::read(file);
+  check_same_shape(info.shape, shape, path);
+  check(options.model.empty() || info.model.empty() || options.model == info.model, ErrorKind::kInvalidArgument,
+        "{}: saved for model \"{}\", this is \"{}\"", path, info.model, options.model);
+  if (options.offload_folder) info.options.config.offload_folder = options.offload_folder;
+  std::map<std::string, const Tensor*> tensors;
+  for (const Tensor& tensor : file.tensors()) tensors[tensor.name] = &tensor;
+
+  Cache cache(shape, info.options);
+  std::vector<std::int64_t> lengths;
+  for (std::size_t l = 0; l < cache.layers_.size(); ++l) {
+    LayerReader reader(file, tensors, l);
+    KvStorage storage = cache.layers_[l].storage();
+    const std::vector<BlockRef> raw = reader.blocks("raw", storage.layout.block_bytes(), storage);
+    std::vector<BlockRef> sealed, first;
+    if (storage.seals()) {
+      sealed = reader.blocks("sealed", storage.sealed_pool->block_bytes(), storage);
+      first = reader.blocks("first", storage.first_pool->block_bytes(), storage);
+    }
+    std::vector<KvSequence> sequences = reader.sequences(storage, raw, sealed, first);
+    std::vector<std::int64_t> of_layer;
+    for (const KvSequence& s : sequences) of_layer.push_back(s.length());
+    check(l == 0 || of_layer == lengths, ErrorKind::kCorruptData,
+          "{}: layer {} holds sequences of [{}] tokens, layer 0 of [{}]", path, l, fmt::join(of_layer, ", "),
+          fmt::join(lengths, ", "));
+    lengths = std::move(of_layer);
+    cache.layers_[l].restore(std::move(storage), std::move(sequences), info.recording);
+  }
+  if (info.options.max_cache_len) {
+    for (const std::int64_t length : lengths) {
+      check(length <= *info.options.max_cache_len, ErrorKind::kCorruptData,
+            "{}: a sequence of {} tokens in a static cache of {}", path, length, *info.options.max_cache_len);
+    }
+    if (!lengths.empty()) cache.reserve_rows(std::ssize(lengths));
+  }
+  return cache;
+}
+
+}  // namespace mneme

@@ -1,0 +1,89 @@
+#include <unordered_map>
+
+#include "mneme/base/error.h"
+#include "mneme/base/safetensors_writer.h"
+#include "mneme/cache/cache.h"
+#include "mneme/cache/cache_file.h"
+
+namespace mneme {
+namespace {
+
+/// Blocks of one size in the order in which they are first met, each once.
+class BlockTable {
+ public:
+  explicit BlockTable(std::int64_t block_bytes) : block_bytes_(block_bytes) {}
+
+  std::int64_t index_of(const BlockRef& block) {
+    if (!block) return -1;
+    const auto [it, is_new] = indices_.try_emplace(block.get(), std::ssize(pieces_));
+    if (is_new) pieces_.push_back({block.data(), static_cast<std::size_t>(block_bytes_)});
+    return it->second;
+  }
+  void add_to(SafetensorsWriter& writer, const std::string& name) {
+    std::vector<std::int64_t> shape = {std::ssize(pieces_), block_bytes_};
+    writer.add(name, "U8", std::move(shape), std::move(pieces_));
+  }
+
+ private:
+  const std::int64_t block_bytes_;
+  std::unordered_map<const Block*, std::int64_t> indices_;
+  std::vector<std::span<const std::byte>> pieces_;
+};
+
+std::span<const std::byte> bytes_of(const std::vector<std::int64_t>& numbers) {
+  return std::as_bytes(std::span(numbers));
+}
+
+}  // namespace
+
+void Cache::save(const std::string& path, const CacheSaveOptions& options) const {
+  check(device_.is_cpu(), ErrorKind::kUnsupported, "a cache on {} cannot be saved yet; only caches on the CPU can",
+        device_.str());
+  check(options.token_ids.empty() || std::ssize(options.token_ids) == n_sequences(), ErrorKind::kInvalidArgument,
+        "save: token ids of {} sequences were given with a cache that holds {}", options.token_ids.size(),
+        n_sequences());
+  SafetensorsWriter writer;
+  CacheFileInfo info{.shape = {.layers = {}, .dtype = layers_.front().layout().format, .device = device_},
+                     .options = options_,
+                     .recording = layers_.front().recording(),
+                     .model = options.model,
+                     .token_ids = {}};
+  info.options.dtype = layers_.front().layout().format;
+  std::vector<std::vector<std::int64_t>> lists;
+  lists.reserve(layers_.size());
+  for (std::size_t l = 0; l < layers_.size(); ++l) {
+    const KvLayer& layer = layers_[l];
+    const kernels::BlockLayout& layout = layer.layout();
+    info.shape.layers.push_back({.retention = layer.retention(),
+                                 .n_heads = layout.n_heads,
+                                 .key_dim = layout.key_dim,
+                                 .value_dim = layout.value_dim});
+    const KvStorage& storage = layer.storage();
+    BlockTable raw(layout.block_bytes()), sealed(storage.seals() ? storage.sealed_pool->block_bytes() : 0),
+        first(storage.seals() ? storage.first_pool->block_bytes() : 0);
+    std::vector<std::int64_t>& numbers = lists.emplace_back();
+    for (std::int64_t i = 0; i < layer.n_sequences(); ++i) {
+      const KvSequence& s = layer.sequence(i);
+      numbers.insert(numbers.end(), {s.length(), s.first_held(), s.stale_tail(), s.raw().size()});
+      for (std::int64_t b = 0; b < s.raw().size(); ++b) numbers.push_back(raw.index_of(s.raw().at(b)));
+      numbers.push_back(s.n_sealed());
+      for (std::int64_t b = 0; b < s.n_sealed(); ++b)
+        numbers.push_back((b == 0 ? first : sealed).index_of(s.sealed().at(b)));
+    }
+    // Encoded blocks first: their bytes are multiples of 64, so that each of them begins at one.
+    const std::string name = "layer." + std::to_string(l);
+    sealed.add_to(writer, name + ".sealed");
+    first.add_to(writer, name + ".first");
+    raw.add_to(writer, name + ".raw");
+  }
+  for (std::size_t l = 0; l < layers_.size(); ++l)
+    writer.add("layer." + std::to_string(l) + ".sequences", "I64", {std::ssize(lists[l])}, {bytes_of(lists[l])});
+  for (std::size_t s = 0; s < options.token_ids.size(); ++s) {
+    const std::vector<std::int64_t>& ids = options.token_ids[s];
+    writer.add("token_ids." + std::to_string(s), "I64", {std::ssize(ids)}, {bytes_of(ids)});
+  }
+  for (auto& [key, value] : cache_file_metadata(info)) writer.set(key, value);
+  writer.write(path);
+}
+
+}  // namespace mneme
