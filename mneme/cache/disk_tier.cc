@@ -21,8 +21,8 @@
 namespace mneme {
 namespace {
 
-std::int64_t page_size() {
-  static const std::int64_t size = ::sysconf(_SC_PAGESIZE);
+std::size_t page_size() {
+  static const auto size = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   return size;
 }
 
@@ -81,7 +81,8 @@ DiskTier::DiskTier(const std::string& folder) : folder_(folder), file_(std::make
 DiskTier::~DiskTier() = default;
 
 TierMemory DiskTier::take(std::int64_t n_bytes) {
-  const std::int64_t whole = (n_bytes + page_size() - 1) / page_size() * page_size();
+  const auto page = static_cast<std::int64_t>(page_size());
+  const std::int64_t whole = (n_bytes + page - 1) / page * page;
   const std::lock_guard lock(file_->mutex);
   const std::int64_t offset = file_->size;
   const int failure = ::posix_fallocate(file_->fd, offset, whole);
@@ -124,20 +125,27 @@ void DiskTier::zero(std::byte* data, std::int64_t n_bytes) {
     write(data + done, kZeros, std::min(std::ssize(kZeros), n_bytes - done));
 }
 
-void DiskTier::advise(std::span<const ByteRange> ranges, int advice) const {
+void DiskTier::fetch(std::span<const ByteRange> ranges) {
   for (const ByteRange& range : ranges) {
-    const auto begin = reinterpret_cast<std::uintptr_t>(range.data) / static_cast<std::uintptr_t>(page_size()) *
-                       static_cast<std::uintptr_t>(page_size());
-    const auto end = reinterpret_cast<std::uintptr_t>(range.data) + static_cast<std::uintptr_t>(range.n_bytes);
-    const int status = ::madvise(reinterpret_cast<void*>(begin), end - begin, advice);
-    // EINVAL: a system that does not know MADV_POPULATE_READ reads when the bytes are touched.
-    check(status == 0 || errno == EINVAL || advice != MADV_POPULATE_READ, ErrorKind::kIo,
-          "an offloaded cache could not read {} bytes from {}: {}", range.n_bytes, folder_, std::strerror(errno));
+    const auto address = reinterpret_cast<std::uintptr_t>(range.data);
+    const std::uintptr_t begin = address / page_size() * page_size(),
+                         end = address + static_cast<std::size_t>(range.n_bytes);
+    const int status = ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_POPULATE_READ);
+    // EINVAL: a system that does not know this advice reads when the bytes are touched.
+    check(status == 0 || errno == EINVAL, ErrorKind::kIo, "an offloaded cache could not read {} bytes from {}: {}",
+          range.n_bytes, folder_, std::strerror(errno));
   }
 }
 
-void DiskTier::fetch(std::span<const ByteRange> ranges) { advise(ranges, MADV_POPULATE_READ); }
-
-void DiskTier::release(std::span<const ByteRange> ranges) noexcept { advise(ranges, MADV_DONTNEED); }
+void DiskTier::release(std::span<const ByteRange> ranges) noexcept {
+  for (const ByteRange& range : ranges) {
+    // Whole pages inside the range: its neighbours may be private to this process (a cache that was loaded), and would
+    // lose what was written to them.
+    const auto address = reinterpret_cast<std::uintptr_t>(range.data);
+    const std::uintptr_t begin = (address + page_size() - 1) / page_size() * page_size(),
+                         end = (address + static_cast<std::size_t>(range.n_bytes)) / page_size() * page_size();
+    if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+  }
+}
 
 }  // namespace mneme

@@ -33,7 +33,6 @@ class DiskTier final : public Tier {
 
  private:
   struct File;
-  void advise(std::span<const ByteRange> ranges, int advice) const;
 
   std::string folder_;
   std::shared_ptr<File> file_;

@@ -91,8 +91,10 @@ std::string KvSequence::fault_of(const KvStorage& storage, const Parts& parts) {
   if (parts.first_held > storage.retention.first_needed(parts.length))
     return fmt::format("of {} tokens has let go of the first {}", parts.length, parts.first_held);
   const std::int64_t n_sinks = std::min(blocks_of(storage.retention.sinks()), n_blocks);
+  const std::int64_t needed =
+      storage.retention.first_needed(parts.length);  // a block is, for a token that will be seen
   for (std::int64_t b = 0; b < n_blocks; ++b) {
-    if (b >= n_sinks && b < parts.first_held / kBlockTokens) continue;
+    if (b >= n_sinks && (needed == parts.length || (b + 1) * kBlockTokens <= needed)) continue;
     const auto i = static_cast<std::size_t>(b);
     if (!(b < n_sealed ? parts.sealed[i] : parts.raw[i])) return fmt::format("lacks block {}", b);
   }
@@ -101,7 +103,7 @@ std::string KvSequence::fault_of(const KvStorage& storage, const Parts& parts) {
 
 KvSequence::KvSequence(const KvStorage& storage, Parts parts)
     : length_(parts.length), first_held_(parts.first_held), stale_tail_(parts.stale_tail) {
-  if (length_ % kBlockTokens != 0) parts.raw.back() = storage.raw_pool->take_copy(parts.raw.back());
+  if (length_ % kBlockTokens != 0 && parts.raw.back()) parts.raw.back() = storage.raw_pool->take_copy(parts.raw.back());
   for (BlockRef& block : parts.raw) raw_.push_back(std::move(block));
   for (BlockRef& block : parts.sealed) sealed_.push_back(std::move(block));
 }

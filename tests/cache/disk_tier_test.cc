@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "mneme/base/mapped_file.h"
 #include "tests/support/files.h"
 #include "tests/support/thrown.h"
 
@@ -89,6 +90,20 @@ TEST(DiskTier, FetchMapsAndReleaseGivesBack) {
   EXPECT_EQ(mapped_bytes(memory.data, kMany), kMany);
   tier.release(all);
   EXPECT_EQ(mapped_bytes(memory.data, kMany), 0);
+}
+
+// A loaded cache has open blocks beside sealed ones in one private map.
+TEST(DiskTier, ReleaseLeavesNeighboursAlone) {
+  const testing::TempFolder folder;
+  const std::string path = folder.write("x", std::string(3 * 4096, 'a'));
+  const MappedFile file(path, MappedFile::Access::kPrivate);
+  auto* data = const_cast<std::byte*>(file.bytes().data());
+  data[4096 + 3000] = std::byte{'b'};
+  DiskTier tier("");
+  const ByteRange ranges[] = {{data, 4096 + 2000}, {data + 4096 + 3500, 100}};
+  tier.release(ranges);
+  EXPECT_EQ(data[4096 + 3000], std::byte{'b'});
+  EXPECT_EQ(data[0], std::byte{'a'});
 }
 
 TEST(DiskTier, TheFileHasNoName) {

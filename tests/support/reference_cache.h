@@ -74,7 +74,13 @@ struct ReferenceLayer {
       // The block that is open again holds what is left of it: its raw numbers if they were kept, else its codes.
       for (std::int64_t t = 64 * open; t < rest; ++t) {
         const auto b = static_cast<std::size_t>(open);
-        if (b < s.sealed.size() && !s.recorded[b]) s.tokens[static_cast<std::size_t>(t)] = s.at(t);
+        Token& token = s.tokens[static_cast<std::size_t>(t)];
+        if (b < s.sealed.size() && !s.recorded[b]) token = s.at(t);
+        // Back in a block that is gone: nobody sees its old tokens, but a codec encodes what is in their place.
+        if (open >= (visibility.sinks + 63) / 64 && open < s.held_from / 64) {
+          std::ranges::fill(token.keys, 0.0f);
+          std::ranges::fill(token.values, 0.0f);
+        }
       }
       std::int64_t n_sealed = std::min(std::ssize(s.sealed), open);
       while (n_sealed > n_sealed_for(rest - 1) && s.recorded[static_cast<std::size_t>(n_sealed - 1)]) --n_sealed;
