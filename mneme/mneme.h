@@ -5,7 +5,9 @@
 ///   AutoModelForCausalLM, AutoTokenizer    load a model, and its tokenizer with its chat template
 ///   CausalLM::generate, ::forward          whole texts, or one pass at a time
 ///   GenerateOptions                        the keys of generation_config.json
-///   DynamicCache, StaticCache, Cache       what a model remembers: copy, crop, reorder, update
+///   DynamicCache, StaticCache, Cache       what a model remembers: copy, crop, reorder, update, save, load
+///   QuantizedCache                         the same in few bits
+///   PrefixTree                             caches by the ids that they hold
 ///   TextStreamer                           text as it comes
 ///   ThreadPool, Error, set_warning_handler the process's threads; what is thrown; what is only worth a word
 
@@ -15,6 +17,7 @@
 #include "mneme/base/log.h"
 #include "mneme/base/thread_pool.h"
 #include "mneme/cache/cache.h"
+#include "mneme/cache/prefix_tree.h"
 #include "mneme/cache/presets.h"
 #include "mneme/generate/auto_tokenizer.h"
 #include "mneme/generate/causal_lm.h"

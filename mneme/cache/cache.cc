@@ -18,7 +18,8 @@ std::int64_t multiply_add(std::int64_t a, std::int64_t b, std::int64_t c) {
 }  // namespace
 
 Cache::Cache(const CacheShape& shape, const CacheOptions& options)
-    : options_(options),
+    : shape_(shape),
+      options_(options),
       plan_(plan_cache(shape, options)),
       device_(shape.device),
       budget_(std::make_shared<ByteBudget>(options.config.max_cache_bytes.value_or(0))),
@@ -54,7 +55,8 @@ Cache::Cache(const CacheShape& shape, const CacheOptions& options)
 }
 
 Cache::Cache(const Cache& other)
-    : options_(other.options_),
+    : shape_(other.shape_),
+      options_(other.options_),
       plan_(other.plan_),
       device_(other.device_),
       budget_(other.budget_),

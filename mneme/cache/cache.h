@@ -54,6 +54,8 @@ class Cache {
   std::optional<std::int64_t> max_length() const noexcept { return options_.max_cache_len; }
   /// "dynamic", "static", "offloaded", "offloaded_static", "quantized", "quantized_offloaded_static" and so on.
   const std::string& implementation() const noexcept { return plan_.implementation; }
+  /// What was asked for: another cache of this shape fits the same model.
+  const CacheShape& shape() const noexcept { return shape_; }
   /// What each layer was made to be.
   const CachePlan& plan() const noexcept { return plan_; }
 
@@ -141,6 +143,7 @@ class Cache {
   void add_prefetcher();
   std::int64_t bytes_in(bool resident) const;
 
+  CacheShape shape_;
   CacheOptions options_;
   CachePlan plan_;
   at::Device device_;

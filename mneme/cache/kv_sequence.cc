@@ -131,6 +131,19 @@ bool KvSequence::can_crop(const KvStorage& storage, std::int64_t n, bool recordi
   return !((needed < rest && needed < first_held_) || (!recording && storage.retention.is_full(length_)));
 }
 
+std::int64_t KvSequence::exact_length(const KvStorage& storage, std::int64_t length, bool recording) const {
+  length = std::min(length, length_);
+  if (length < length_ && !can_crop(storage, length_ - length, recording)) return 0;
+  if (!storage.codec) return length;
+  // Codes must not stand where raw numbers would: back from `length`, none is missing.
+  const std::int64_t least = storage.retention.limited() ? storage.retention.first_needed(length) / kBlockTokens : 0;
+  for (std::int64_t b = std::max(least, storage.n_sealed_for(length - 1)); b < std::min(n_sealed(), blocks_of(length));
+       ++b) {
+    if (!raw_.at(b)) return 0;
+  }
+  return length;
+}
+
 std::int64_t KvSequence::needed_to_crop(const KvStorage&, std::int64_t n) const {
   const std::int64_t rest = length_ - n, b = rest / kBlockTokens;
   return n > 0 && rest % kBlockTokens != 0 && b < n_sealed() && sealed_.at(b) && !raw_.at(b) ? 1 : 0;

@@ -97,6 +97,9 @@ class KvSequence {
 
   /// Whether what a sequence of n tokens less would see is still there.
   bool can_crop(const KvStorage& storage, std::int64_t n, bool recording) const;
+  /// The longest length up to `length` that a crop would leave just as a sequence that never was longer: with the same
+  /// tokens held, and the same of them raw. 0 if there is none.
+  std::int64_t exact_length(const KvStorage& storage, std::int64_t length, bool recording) const;
   /// Raw blocks that `crop(n)` takes: one if it opens a sealed block again.
   std::int64_t needed_to_crop(const KvStorage& storage, std::int64_t n) const;
   /// Removes the last n tokens and lets go of what was only recorded.

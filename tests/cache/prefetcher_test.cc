@@ -1,0 +1,101 @@
+#include "mneme/cache/prefetcher.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+
+#include "mneme/base/error.h"
+#include "tests/support/thrown.h"
+
+namespace mneme {
+namespace {
+
+/// Writes down what it is asked for.
+class RecordingTier final : public Tier {
+ public:
+  std::string name() const override { return "recording"; }
+  bool resident() const override { return false; }
+  TierMemory take(std::int64_t) override { return {}; }
+  void write(std::byte*, const std::byte*, std::int64_t) override {}
+  void zero(std::byte*, std::int64_t) override {}
+  void fetch(std::span<const ByteRange> ranges) override { note(fetched_, ranges); }
+  void release(std::span<const ByteRange> ranges) noexcept override { note(released_, ranges); }
+
+  bool was_fetched(const ByteRange& range) { return saw(fetched_, range); }
+  bool was_released(const ByteRange& range) { return saw(released_, range); }
+  bool fails = false;
+
+ private:
+  void note(std::vector<ByteRange>& list, std::span<const ByteRange> ranges) {
+    if (fails) throw Error(ErrorKind::kIo, "cannot read");
+    const std::lock_guard lock(mutex_);
+    list.insert(list.end(), ranges.begin(), ranges.end());
+    changed_.notify_all();
+  }
+  bool saw(const std::vector<ByteRange>& list, const ByteRange& range) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, std::chrono::seconds(20),
+                             [&] { return std::ranges::find(list, range) != list.end(); });
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<ByteRange> fetched_, released_;
+};
+
+std::byte bytes[3000];
+const ByteRange kRanges[3] = {{bytes, 1000}, {bytes + 1000, 1000}, {bytes + 2000, 1000}};
+
+TEST(Prefetcher, BringsTheNextLayerAndReleasesTheLast) {
+  const auto tier = std::make_shared<RecordingTier>();
+  Prefetcher prefetcher(tier, 3);
+  for (std::int64_t layer = 0; layer < 3; ++layer) {
+    prefetcher.begin(layer, {kRanges[layer]});
+    EXPECT_TRUE(tier->was_fetched(kRanges[layer]));
+    prefetcher.end(layer);
+    EXPECT_TRUE(tier->was_released(kRanges[layer]));
+  }
+  const auto fresh = std::make_shared<RecordingTier>();
+  Prefetcher again(fresh, 3);
+  again.begin(1, {kRanges[1]});
+  again.end(1);
+  again.begin(0, {kRanges[0]});  // layer 1 comes next, as it was read last time
+  EXPECT_TRUE(fresh->was_fetched(kRanges[1]));
+  again.end(0);
+}
+
+TEST(Prefetcher, OneLayerIsItsOwnNext) {
+  const auto tier = std::make_shared<RecordingTier>();
+  Prefetcher prefetcher(tier, 1);
+  for (int i = 0; i < 100; ++i) {
+    prefetcher.begin(0, {kRanges[0]});
+    prefetcher.end(0);
+  }
+  EXPECT_TRUE(tier->was_released(kRanges[0]));
+}
+
+TEST(Prefetcher, WhoReadsHearsWhatWentWrong) {
+  const auto tier = std::make_shared<RecordingTier>();
+  Prefetcher prefetcher(tier, 2);
+  prefetcher.begin(0, {kRanges[0]});
+  prefetcher.end(0);
+  EXPECT_TRUE(tier->was_released(kRanges[0]));
+  tier->fails = true;
+  testing::thrown(ErrorKind::kIo, [&] { prefetcher.begin(1, {kRanges[1]}); });
+  tier->fails = false;
+  prefetcher.begin(1, {kRanges[1]});
+}
+
+TEST(Prefetcher, EndsWhateverIsUnderWay) {
+  for (int i = 0; i < 50; ++i) {
+    Prefetcher prefetcher(std::make_shared<RecordingTier>(), 2);
+    prefetcher.begin(0, {kRanges[0]});
+    if (i % 2) prefetcher.end(0);
+  }
+}
+
+}  // namespace
+}  // namespace mneme
