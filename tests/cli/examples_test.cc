@@ -35,7 +35,8 @@ TEST_P(ExamplesTest, WorksOnASmallModel) {
 TEST_P(ExamplesTest, WritesEnglishWithTheDefaultModel) {
   const std::string path = testing::default_model_path();
   if (path.empty()) GTEST_SKIP() << testing::kNoDefaultModel;
-  const bool asks = GetParam() == std::string("custom_loop");  // through the chat template
+  const std::string name = GetParam();  // these two ask
+  const bool asks = name == "custom_loop" || name == "prefix_cache";
   const Finished finished =
       example(GetParam(), {path, asks ? "What is the capital of France?" : "The capital of France is"});
   EXPECT_EQ(finished.code, 0) << finished.err;
@@ -47,7 +48,8 @@ TEST_P(ExamplesTest, SaysHowItIsUsed) {
   EXPECT_EQ(example(GetParam(), {"/no/model"}).code, 1);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, ExamplesTest, ::testing::Values("generate", "custom_loop"),
+INSTANTIATE_TEST_SUITE_P(All, ExamplesTest,
+                         ::testing::Values("generate", "custom_loop", "prefix_cache", "oom_fallback", "custom_cache"),
                          [](const auto& test) { return std::string(test.param); });
 
 }  // namespace
