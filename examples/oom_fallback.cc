@@ -36,8 +36,8 @@ int main(int argc, char** argv) try {
   inputs.attention_mask = inputs.attention_mask.expand({40, -1});
 
   const std::int64_t limit = argc > 3 ? std::stoll(argv[3]) : 1 << 20;
-  const auto output =
-      generate_or_offload(*model, inputs, {.max_new_tokens = 64, .cache_config = {.max_cache_bytes = limit}});
+  const auto output = generate_or_offload(
+      *model, inputs, {.max_new_tokens = 64, .min_new_tokens = 64, .cache_config = {.max_cache_bytes = limit}});
   std::cout << text << tokenizer.decode(output.new_tokens[0]) << "\n";
   std::cout << output.cache_implementation << " cache: " << output.cache_bytes << " bytes in memory, "
             << output.cache_bytes_offloaded << " on disk\n";
