@@ -1,6 +1,6 @@
 # Two doors: `make run` and `make test`. Both set up what is missing first. `make help` lists the rest.
 .DEFAULT_GOAL := help
-.PHONY: help setup build run test dev tsan fuzz format lint install clean
+.PHONY: help setup build run test bench dev tsan fuzz format lint install clean
 
 JOBS ?= $(shell nproc)
 PROMPT ?= Why do cats purr? Answer in two sentences.
@@ -33,6 +33,11 @@ build: setup  ## release build of everything, in build/
 
 test: build  ## release build, then every test; ARGS go to ctest
 	@ctest --preset release $(ARGS)
+
+bench: setup  ## build and run benchmarks/: JSON lines, one for each figure
+	$(call configure,release,build)
+	@cmake --build build --target benchmarks -j $(JOBS)
+	@for program in build/*_bench; do $$program || exit 1; done
 
 dev: setup  ## debug build with AddressSanitizer and UndefinedBehaviorSanitizer in build-dev/, then its tests
 	$(call configure,dev,build-dev)
