@@ -3,10 +3,11 @@
 /// Everything that a program needs to generate text and to work with caches, under one header.
 ///
 ///   AutoModelForCausalLM, AutoTokenizer    load a model, and its tokenizer with its chat template
+///   AutoModelForSeq2SeqLM                  the same for encoder-decoders
 ///   CausalLM::generate, ::forward          whole texts, or one pass at a time
 ///   GenerateOptions                        the keys of generation_config.json
-///   DynamicCache, StaticCache, Cache       what a model remembers: copy, crop, reorder, update, save, load
-///   QuantizedCache                         the same in few bits
+///   DynamicCache, StaticCache, QuantizedCache, Cache, EncoderDecoderCache
+///                                          what a model remembers: copy, crop, reorder, update, save, load
 ///   PrefixTree                             caches by the ids that they hold
 ///   TextStreamer                           text as it comes
 ///   ThreadPool, Error, set_warning_handler the process's threads; what is thrown; what is only worth a word
@@ -17,10 +18,12 @@
 #include "mneme/base/log.h"
 #include "mneme/base/thread_pool.h"
 #include "mneme/cache/cache.h"
+#include "mneme/cache/encoder_decoder_cache.h"
 #include "mneme/cache/prefix_tree.h"
 #include "mneme/cache/presets.h"
 #include "mneme/generate/auto_tokenizer.h"
 #include "mneme/generate/causal_lm.h"
+#include "mneme/generate/seq2seq_lm.h"
 #include "mneme/generate/streamer.h"
 
 namespace mneme {

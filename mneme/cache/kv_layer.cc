@@ -183,18 +183,56 @@ std::vector<ByteRange> KvLayer::sealed_ranges() const {
   return ranges;
 }
 
+void KvLayer::attend_parts(ops::Workspace& workspace, std::span<const ops::AttendSequence> parts,
+                           const AttendQuery& query, const ops::Rows& out) const {
+  ops::attend(workspace, parts,
+              {.layout = layout(),
+               .codes = storage_.codec ? &storage_.codec->codes() : nullptr,
+               .n_heads = query.n_heads,
+               .scale = query.scale,
+               .softcap = query.softcap,
+               .visibility = retention().visibility(),
+               .sinks = query.sinks,
+               .relative_bias = query.relative_bias},
+              query.q, query.q_offset, out);
+}
+
+void KvLayer::attend_to_all(ops::Workspace& workspace, std::span<const std::int64_t> row_starts,
+                            const AttendQuery& query, const ops::Rows& out) const {
+  const ops::Workspace::Scope scope(workspace);
+  const std::size_t n = sequences_.size();
+  check(row_starts.size() == n + 1, ErrorKind::kInvalidArgument,
+        "cache: {} sequences were given to a layer that holds {}", row_starts.size() - 1, n);
+  check(!retention().limited(), ErrorKind::kFailedPrecondition,
+        "a layer that keeps {} cannot show all of its tokens; use one that keeps all", retention().name());
+  if (prefetcher_) prefetcher_->begin(prefetch_index_, sealed_ranges());
+  thread_local std::vector<ops::AttendSequence> parts;
+  parts.assign(n, {});
+  for (std::size_t i = 0; i < n; ++i) {
+    parts[i] = part_of(workspace, sequences_[i], row_starts[i], row_starts[i + 1] - row_starts[i]);
+    check(parts[i].n_queries == 0 || sequences_[i].length() > 0, ErrorKind::kFailedPrecondition,
+          "sequence {} has no token to attend to; append its tokens first", i);
+    parts[i].first_query = 0;
+    parts[i].n_keys = sequences_[i].length();
+  }
+  attend_parts(workspace, parts, query, out);
+  if (prefetcher_) prefetcher_->end(prefetch_index_);
+  if (storage_.rotate_values) ops::rotate_heads(workspace, out, query.n_heads, layout().value_dim);
+}
+
 void KvLayer::attend(ops::Workspace& workspace, std::span<const std::int64_t> row_starts, const KeyValueRows& rows,
                      const AttendQuery& query, const ops::Rows& out) {
   const ops::Workspace::Scope scope(workspace);
   const std::size_t n = sequences_.size();
   check(row_starts.size() == n + 1, ErrorKind::kInvalidArgument,
         "cache: {} sequences were given to a layer that holds {}", row_starts.size() - 1, n);
+  const bool attends = query.n_heads > 0;
   KeyValueRows stored = rows;
   if (storage_.rotate_values) {
     stored.values = ops::rotated(workspace, rows.values, rows.value_offset, layout().n_heads, layout().value_dim);
     stored.value_offset = 0;
   }
-  if (prefetcher_) prefetcher_->begin(prefetch_index_, sealed_ranges());
+  if (prefetcher_ && attends) prefetcher_->begin(prefetch_index_, sealed_ranges());
 
   thread_local std::vector<std::int64_t> first_rows, counts, targets;
   thread_local std::vector<ops::AttendSequence> parts;
@@ -213,23 +251,17 @@ void KvLayer::attend(ops::Workspace& workspace, std::span<const std::int64_t> ro
     if (!any) break;
     append(workspace, stored, first_rows, counts);
     if (storage_.seals()) seal(workspace, targets);
-    for (std::size_t i = 0; i < n; ++i) parts[i] = part_of(workspace, sequences_[i], first_rows[i], counts[i]);
-    ops::attend(workspace, parts,
-                {.layout = layout(),
-                 .codes = storage_.codec ? &storage_.codec->codes() : nullptr,
-                 .n_heads = query.n_heads,
-                 .scale = query.scale,
-                 .softcap = query.softcap,
-                 .visibility = retention().visibility(),
-                 .sinks = query.sinks},
-                query.q, query.q_offset, out);
+    if (attends) {
+      for (std::size_t i = 0; i < n; ++i) parts[i] = part_of(workspace, sequences_[i], first_rows[i], counts[i]);
+      attend_parts(workspace, parts, query, out);
+    }
     for (std::size_t i = 0; i < n; ++i) {
       first_rows[i] += counts[i];
       if (!recording_) sequences_[i].let_go(storage_);
     }
   }
-  if (prefetcher_) prefetcher_->end(prefetch_index_);
-  if (storage_.rotate_values) ops::rotate_heads(workspace, out, query.n_heads, layout().value_dim);
+  if (prefetcher_ && attends) prefetcher_->end(prefetch_index_);
+  if (storage_.rotate_values && attends) ops::rotate_heads(workspace, out, query.n_heads, layout().value_dim);
 }
 
 void KvLayer::check_crop(std::int64_t n) const {

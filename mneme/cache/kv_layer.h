@@ -31,7 +31,8 @@ struct AttendQuery {
   std::int64_t n_heads = 0;
   float scale = 1.0f;
   float softcap = 0.0f;
-  at::Tensor sinks = {};  ///< [n_heads] float32 sink logits (gpt-oss), or undefined
+  at::Tensor sinks = {};          ///< [n_heads] float32 sink logits (gpt-oss), or undefined
+  at::Tensor relative_bias = {};  ///< as in ops::AttendOptions (T5), or undefined
 };
 
 /// The keys and values of one attention layer: for each sequence a list of blocks. Any retention goes with any codec
@@ -69,6 +70,17 @@ class KvLayer {
   /// of a block, so a layer never holds more than it needs plus a block.
   void attend(ops::Workspace& workspace, std::span<const std::int64_t> row_starts, const KeyValueRows& rows,
               const AttendQuery& query, const ops::Rows& out);
+
+  /// The first half of `attend`: appends and attends from nothing.
+  void append(ops::Workspace& workspace, std::span<const std::int64_t> row_starts, const KeyValueRows& rows) {
+    attend(workspace, row_starts, rows, {}, {});
+  }
+
+  /// The other half: appends nothing. Each of the rows [row_starts[i], row_starts[i + 1]) attends to all tokens of
+  /// sequence i, of which there must be one at least, and counts as its token 0, 1, .. for a relative bias: an
+  /// encoder's attention, or cross-attention. Throws Error(kFailedPrecondition) for a layer of limited retention.
+  void attend_to_all(ops::Workspace& workspace, std::span<const std::int64_t> row_starts, const AttendQuery& query,
+                     const ops::Rows& out) const;
 
   /// Throws Error(kIo) if a block could not be written to its tier. It stayed in memory and nothing is lost, but the
   /// layer cannot go on.
@@ -128,6 +140,8 @@ class KvLayer {
   void seal(ops::Workspace& workspace, std::span<const std::int64_t> targets);
   ops::AttendSequence part_of(ops::Workspace& workspace, const KvSequence& sequence, std::int64_t first_row,
                               std::int64_t n_queries) const;
+  void attend_parts(ops::Workspace& workspace, std::span<const ops::AttendSequence> parts, const AttendQuery& query,
+                    const ops::Rows& out) const;
   std::vector<ByteRange> sealed_ranges() const;
   KeysAndValues gather(const KvSequence& sequence, std::int64_t first, std::int64_t last) const;
   KeysAndValues gather(std::int64_t first, std::int64_t last) const;

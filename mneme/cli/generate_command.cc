@@ -1,3 +1,5 @@
+#include <fmt/ranges.h>
+
 #include <memory>
 
 #include "mneme/base/error.h"
@@ -33,6 +35,8 @@ void add_input_flags(CLI::App& app, Flags& flags) {
   add_repeatable(app, "--prompt", "TEXT", "A text to continue");
   add_repeatable(app, "--prompt-file", "FILE", "The same from a file, byte for byte; - is standard input");
   add_repeatable(app, "--ids", "1,2,3", "The same as token ids, which get no special tokens");
+  add_repeatable(app, "--decoder-ids", "0,5,6",
+                 "Encoder-decoders: what the decoder starts from, for each prompt or for all [decoder_start_token_id]");
   app.add_flag("--chat", flags.request.chat, "Each prompt is a user's message, through the model's chat template")
       ->group("Input");
 }
@@ -93,15 +97,15 @@ std::vector<tasks::Prompt> prompts_of(const CLI::App& app) {
   return prompts;
 }
 
-/// What `--ids` of a model without a tokenizer shows: the ids of the new tokens.
-std::string shown_text(const Json& result, std::size_t sequence, std::size_t prompt_length) {
-  const Json& text = result.at("texts").at(sequence);
-  if (text.is_string()) return text.get<std::string>();
-  std::string ids;
-  const Json& all = result.at("sequences").at(sequence);
-  for (std::size_t i = prompt_length; i < all.size(); ++i)
-    ids += fmt::format("{}{}", ids.empty() ? "" : " ", all[i].get<std::int64_t>());
-  return ids;
+/// The text of a sequence; where the model comes without a tokenizer, the ids of its new tokens.
+std::string shown_text(const Json& text, const std::vector<std::int64_t>& new_ids) {
+  return text.is_string() ? text.get<std::string>() : fmt::format("{}", fmt::join(new_ids, " "));
+}
+
+std::vector<std::vector<std::int64_t>> decoder_prompts_of(const CLI::App& app) {
+  std::vector<std::vector<std::int64_t>> prompts;
+  for (const std::string& ids : app.get_option("--decoder-ids")->results()) prompts.push_back(parse_ids(ids));
+  return prompts;
 }
 
 std::string timing_line(const Json& result) {
@@ -121,6 +125,7 @@ bool was_cancelled(const Json& result) {
 int run(const CLI::App& app, Flags& flags, Console& console) {
   tasks::GenerateRequest& request = flags.request;
   request.prompts = prompts_of(app);
+  request.decoder_prompts = decoder_prompts_of(app);
   request.model.path = find_model(request.model.path);
   const tasks::Tasks& tasks = load_tasks();
 
@@ -133,6 +138,10 @@ int run(const CLI::App& app, Flags& flags, Console& console) {
     interrupt.emplace();
   };
   events.cancelled = Interrupt::asked;
+  std::vector<std::vector<std::int64_t>> new_ids(request.prompts.size());
+  events.on_token = [&](std::int64_t sequence, std::int64_t id) {
+    new_ids[static_cast<std::size_t>(sequence)].push_back(id);
+  };
   if (stream) events.on_text = [&](std::int64_t, std::string_view text) { console.write(text); };
   const Json result = tasks.generate(request, events);
 
@@ -142,10 +151,10 @@ int run(const CLI::App& app, Flags& flags, Console& console) {
     return code;
   }
   for (std::size_t i = 0; i < request.prompts.size(); ++i) {
-    const bool streamed = stream && result.at("texts").at(i).is_string();
+    const Json& text = result.at("texts").at(i);
+    const bool streamed = stream && text.is_string();
     if (!stream) console.note(fmt::format("--- {} of {}", i + 1, request.prompts.size()));
-    const auto* ids = std::get_if<std::vector<std::int64_t>>(&request.prompts[i]);
-    console.write((streamed ? "" : shown_text(result, i, ids ? ids->size() : 0)) + "\n");
+    console.write((streamed ? "" : shown_text(text, new_ids[i])) + "\n");
   }
   if (code == kInterrupted) console.note("cancelled");
   console.note(timing_line(result));
@@ -168,6 +177,7 @@ Command add_generate(CLI::App& program) {
       ->group("Output");
   app->footer(R"(
 --prompt, --prompt-file and --ids may come several times and together: one sequence each, computed as one batch.
+For an encoder-decoder they are what its encoder reads, and --decoder-ids what its answer begins with.
 Values in brackets are defaults; a model's generation_config.json goes before them.
 Ctrl-C stops after the current token and keeps what there is (exit code 130); a second one ends at once.
 

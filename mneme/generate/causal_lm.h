@@ -3,34 +3,17 @@
 #include <ATen/ATen.h>
 
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "mneme/cache/cache.h"
 #include "mneme/generate/auto_tokenizer.h"
 #include "mneme/generate/config.h"
 #include "mneme/generate/output.h"
+#include "mneme/generate/pretrained.h"
 #include "mneme/models/model.h"
 #include "mneme/models/ragged.h"
 
 namespace mneme {
-
-struct LoadOptions {
-  std::optional<at::ScalarType> dtype =
-      {};  ///< at::kFloat | at::kBFloat16 | at::kHalf; unset: as the checkpoint is stored
-  at::Device device = at::kCPU;
-};
-
-/// The config of a loaded model, with what loading decided. It turns into the CacheShape that caches are made from.
-struct LoadedConfig : ModelConfig {
-  CacheShape cache_shape;
-  operator const CacheShape&() const noexcept { return cache_shape; }  // NOLINT: DynamicCache(model->config())
-};
-
-/// The result of one `forward`.
-struct ForwardOutput {
-  at::Tensor logits = {};  ///< [B, T, V] float32, or the last columns if logits_to_keep was set; zeros for padding
-};
 
 /// A causal language model ready to generate. Constant after loading: threads may share it, each with its own cache.
 class CausalLM {

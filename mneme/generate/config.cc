@@ -73,6 +73,7 @@ GenerationConfig GenerationConfig::from_json(const Json& json, const std::string
   c.eos_token_id = id_list(json, "eos_token_id", name);
   c.bos_token_id = optional_int(json, "bos_token_id", name);
   c.pad_token_id = optional_int(json, "pad_token_id", name);
+  c.decoder_start_token_id = optional_int(json, "decoder_start_token_id", name);
   return c;
 }
 
@@ -84,6 +85,14 @@ GenerationConfig GenerationConfig::from_pretrained(const std::string& path, cons
   c.bos_token_id = model.bos_token_id;
   c.pad_token_id = model.pad_token_id;
   return c;
+}
+
+void check_cache_choice(const GenerateOptions& call, bool has_cache) {
+  check(!has_cache || !call.cache_implementation, ErrorKind::kInvalidArgument,
+        "a cache was passed together with cache_implementation = {}; give one of the two",
+        call.cache_implementation.value_or(""));
+  check(!has_cache || call.use_cache.value_or(true), ErrorKind::kInvalidArgument,
+        "a cache was passed together with use_cache = false; give one of the two");
 }
 
 GenerationSettings resolve(const GenerateOptions& call, const GenerationConfig& model, std::int64_t prompt_length,

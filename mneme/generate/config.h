@@ -41,6 +41,7 @@ struct GenerateOptions {
       {};  ///< tokens of a prompt computed at a time; never changes results
   std::optional<std::vector<std::int64_t>> eos_token_id = {};  ///< an empty list: never stop
   std::optional<std::int64_t> pad_token_id = {};
+  std::optional<std::int64_t> decoder_start_token_id = {};  ///< encoder-decoders, where no decoder ids are given
 
   TokenCallback on_token = {};  ///< streaming
   /// Text of one sequence's new ids so far; set by whoever has a tokenizer when there are stop_strings.
@@ -57,7 +58,7 @@ struct GenerationConfig {
   std::optional<double> temperature, top_p, min_p, repetition_penalty;
   std::optional<std::int64_t> top_k = {};
   std::vector<std::int64_t> eos_token_id = {};
-  std::optional<std::int64_t> bos_token_id, pad_token_id;
+  std::optional<std::int64_t> bos_token_id, pad_token_id, decoder_start_token_id;
 
   /// Reads `path`/generation_config.json. As in transformers that file alone decides about eos; where there is none (or
   /// a .gguf file) the model's config does. Throws Error(kCorruptData) naming file and key.
@@ -86,6 +87,9 @@ struct GenerationSettings {
   std::vector<std::int64_t> eos_token_id = {};
   std::int64_t pad_token_id = 0;
 };
+
+/// Throws Error(kInvalidArgument) where a call passes a cache and asks for another kind, or for none.
+void check_cache_choice(const GenerateOptions& call, bool has_cache);
 
 /// Merges call, model and defaults for prompts of which the longest has `prompt_length` tokens, and checks the result:
 /// Error(kInvalidArgument) names the option, its value and what is allowed.

@@ -7,6 +7,7 @@
 #include "mneme/base/error.h"
 #include "mneme/generate/cache_options.h"
 #include "mneme/generate/logits.h"
+#include "mneme/generate/prompts.h"
 #include "mneme/generate/sampler.h"
 
 namespace mneme {
@@ -14,23 +15,11 @@ namespace {
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-void check_prompt(const std::vector<std::int64_t>& prompt, const ModelConfig& config) {
-  check(!prompt.empty(), ErrorKind::kInvalidArgument,
-        "empty prompt: there is no token to continue from; give at least one (a BOS token, say)");
-  check(std::ssize(prompt) <= config.max_position_embeddings, ErrorKind::kInvalidArgument,
-        "a prompt of {} tokens is longer than the model's max_position_embeddings = {}", prompt.size(),
-        config.max_position_embeddings);
-  for (const std::int64_t id : prompt) {
-    check(id >= 0 && id < config.vocab_size, ErrorKind::kInvalidArgument, "token id {} is outside the vocabulary of {}",
-          id, config.vocab_size);
-  }
-}
-
-Cache make_cache(const Model& model, const GenerationSettings& settings) {
-  return Cache(model.cache_shape(), settings.use_cache ? cache_options_of(settings) : CacheOptions());
-}
-
 }  // namespace
+
+Cache make_cache(const CacheShape& shape, const GenerationSettings& settings) {
+  return Cache(shape, settings.use_cache ? cache_options_of(settings) : CacheOptions());
+}
 
 Generator::Generator(const Model& model, const GenerationSettings& settings, const GenerateOptions& options,
                      std::vector<std::vector<std::int64_t>> prompts, Cache* cache)
@@ -41,7 +30,7 @@ Generator::Generator(const Model& model, const GenerationSettings& settings, con
     sequences_.push_back({.tokens = std::move(prompt), .prompt_length = length, .finish_reason = {}});
     output_.prompt_tokens += length;
   }
-  if (!cache_) cache_ = &own_cache_.emplace(make_cache(model, settings));
+  if (!cache_) cache_ = &own_cache_.emplace(make_cache(model.cache_shape(), settings));
   const std::vector<std::int64_t> held = cache_->lengths();
   check(held.empty() || held.size() == sequences_.size(), ErrorKind::kInvalidArgument,
         "{} prompts were given with a cache that holds {} sequences", sequences_.size(), held.size());

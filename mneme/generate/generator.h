@@ -13,6 +13,9 @@
 
 namespace mneme {
 
+/// An empty cache of the kind that the settings ask for.
+Cache make_cache(const CacheShape& shape, const GenerationSettings& settings);
+
 /// One call to generate(): prompts in, tokens out, by greedy choice or sampling.
 ///
 /// A sequence's tokens are a function of its prompt, the settings and the seed: not of its batch mates, of chunks, of

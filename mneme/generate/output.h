@@ -17,7 +17,7 @@ struct GenerateOutput {
   std::vector<std::string> finish_reasons;            ///< "stop" | "length" | "time" | "cancelled"
   std::uint64_t seed = 0;                             ///< draws the same text again
 
-  std::int64_t prompt_tokens = 0;  ///< real tokens of all prompts
+  std::int64_t prompt_tokens = 0;  ///< real tokens of all prompts; of an encoder-decoder, those of both parts
   std::int64_t cached_tokens = 0;  ///< of them, those that the cache already held
   double prefill_ms = 0, decode_ms = 0;
   std::int64_t decode_steps = 0;  ///< forward passes after the prefill

@@ -17,28 +17,41 @@ namespace {
 constexpr std::int64_t kMaxSize = INT32_MAX;
 constexpr std::int64_t kMaxLayers = 65536;
 
-/// The keys of one object, with checks that say which key of which file is wrong.
+/// The keys of one object, with checks that say which key of which file is wrong. A key may stand under another name.
 struct Keys {
   const Json& json;
   const std::string& file;
+  const Json& aliases = config_aliases("");
+
+  /// What the file calls a key.
+  const char* spelled(const char* key) const {
+    const auto names = aliases.find(key);
+    if (names == aliases.end()) return key;
+    const std::string* name = nullptr;
+    for (const Json& candidate : *names) {
+      name = &candidate.get_ref<const std::string&>();
+      if (const auto it = json.find(*name); it != json.end() && !it->is_null()) break;
+    }
+    return name->c_str();
+  }
 
   bool has(const char* key) const {
-    const auto it = json.find(key);
+    const auto it = json.find(spelled(key));
     return it != json.end() && !it->is_null();
   }
 
   /// 1 to `max`; `fallback` (which need not be positive) if the key is missing or null.
   std::int64_t size(const char* key, std::int64_t fallback = 0, std::int64_t max = kMaxSize) const {
-    const std::int64_t value = json_int(json, key, fallback, file);
+    const std::int64_t value = json_int(json, spelled(key), fallback, file);
     check(!has(key) || (value > 0 && value <= max), ErrorKind::kCorruptData, "{}: \"{}\" is {}, it must be 1 to {}",
-          file, key, value, max);
+          file, spelled(key), value, max);
     return value;
   }
 
   double positive(const char* key, double fallback) const {
-    const double value = json_double(json, key, fallback, file);
+    const double value = json_double(json, spelled(key), fallback, file);
     check(std::isfinite(value) && value > 0, ErrorKind::kCorruptData, "{}: \"{}\" is {}, it must be positive", file,
-          key, value);
+          spelled(key), value);
     return value;
   }
 
@@ -199,7 +212,7 @@ ModelConfig ModelConfig::from_json(const Json& json, const std::string& name) {
     }
   }
 
-  const Keys keys{row, name};
+  const Keys keys{row, name, config_aliases(config.model_type)};
   config.vocab_size = keys.size("vocab_size");
   config.hidden_size = keys.size("hidden_size");
   config.intermediate_size = keys.size("intermediate_size");
@@ -208,7 +221,7 @@ ModelConfig ModelConfig::from_json(const Json& json, const std::string& name) {
   config.max_position_embeddings = keys.size("max_position_embeddings");
   for (const char* key : {"vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
                           "max_position_embeddings"}) {
-    check(keys.has(key), ErrorKind::kCorruptData, "{}: \"{}\" must not be null", name, key);
+    check(keys.has(key), ErrorKind::kCorruptData, "{}: \"{}\" must not be null", name, keys.spelled(key));
   }
   config.num_key_value_heads = keys.size("num_key_value_heads", config.num_attention_heads);
   quotient(config.num_attention_heads, config.num_key_value_heads, "attention heads and key/value heads", name);

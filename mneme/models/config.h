@@ -23,8 +23,9 @@ struct RopeConfig {
 /// What one attention layer may see of the past.
 enum class LayerType { kFullAttention, kSlidingAttention, kChunkedAttention };
 
-/// The part of config.json that every decoder shares; members carry the file's keys. What only one architecture knows
-/// is read by that architecture from `raw`.
+/// The part of config.json that every decoder shares; members carry the file's keys, or the usual ones where a model
+/// type has its own (config_aliases). Layers and heads of an encoder-decoder are the decoder's. What only one
+/// architecture knows is read by that architecture from `raw`.
 struct ModelConfig {
   std::string name;        ///< folder or file that it came from, for messages
   std::string model_type;  ///< "llama", "mistral", ... : the row of the registry
@@ -35,7 +36,7 @@ struct ModelConfig {
   std::int64_t num_attention_heads = 0;
   std::int64_t num_key_value_heads = 0;
   std::int64_t head_dim = 0;
-  std::int64_t max_position_embeddings = 0;
+  std::int64_t max_position_embeddings = 0;  ///< INT32_MAX for types whose positions have no limit
   double rms_norm_eps = 1e-6;
   std::string hidden_act = "silu";
   bool tie_word_embeddings = false;

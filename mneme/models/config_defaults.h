@@ -11,4 +11,8 @@ namespace mneme {
 /// Source: the configuration classes of transformers 5.23.
 const Json& config_defaults(std::string_view model_type);
 
+/// The keys of a model type that other types name otherwise: {"hidden_size": ["d_model"]}. Of several keys the first
+/// counts that is not null. Source: `attribute_map` of the same classes.
+const Json& config_aliases(std::string_view model_type);
+
 }  // namespace mneme

@@ -55,6 +55,14 @@ at::Tensor load_vector(const Weights& weights, const std::string& name, std::int
   return rounded(read_vector(weights, name, n), dtype, device);
 }
 
+at::Tensor load_matrix(const Weights& weights, const std::string& name, const std::vector<std::int64_t>& shape,
+                       DType dtype, at::Device device) {
+  const StoredTensor& stored = weights.get(name, shape);
+  at::Tensor values = at::empty(shape, at::kFloat);
+  read_rows(stored, 0, stored.rows(), values.mutable_data_ptr<float>());
+  return rounded(values, dtype, device);
+}
+
 ops::Linear load_head(const Weights& weights, const StoredTensor& embedding, const std::string& head_name, bool tied,
                       DType dtype, at::Device device) {
   if (!tied) return linear_of(weights.get(head_name, embedding.shape), dtype, device);

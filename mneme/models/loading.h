@@ -24,6 +24,10 @@ ops::Linear load_linear(const Weights& weights, const std::vector<LinearPart>& p
 /// A vector of n numbers as float32 on a device, rounded to the model's dtype.
 at::Tensor load_vector(const Weights& weights, const std::string& name, std::int64_t n, DType dtype, at::Device device);
 
+/// A small matrix as float32 on a device, rounded to the model's dtype.
+at::Tensor load_matrix(const Weights& weights, const std::string& name, const std::vector<std::int64_t>& shape,
+                       DType dtype, at::Device device);
+
 /// The matrix that turns hidden states into logits. Where the config ties it to the embedding, that is what is used: a
 /// checkpoint's own `head_name` is ignored then, with a warning if it differs. Untied and absent is an error.
 ops::Linear load_head(const Weights& weights, const StoredTensor& embedding, const std::string& head_name, bool tied,

@@ -4,8 +4,7 @@
 
 namespace mneme {
 
-void check_fits(const Model& model, const Cache& cache) {
-  const CacheShape shape = model.cache_shape();
+void check_fits(const CacheShape& shape, const Cache& cache) {
   const std::vector<KvLayer>& layers = cache.layers();
   check(layers.size() == shape.layers.size(), ErrorKind::kInvalidArgument,
         "a cache of {} layers was given to a model of {}; make it from the model's own config", layers.size(),

@@ -58,8 +58,10 @@ class Model {
   at::Device device_;
 };
 
-/// Throws Error(kInvalidArgument) with both numbers unless a cache was made for a model of this shape.
-void check_fits(const Model& model, const Cache& cache);
+/// Throws Error(kInvalidArgument) with both numbers unless a cache was made for this shape.
+void check_fits(const CacheShape& shape, const Cache& cache);
+/// The same for what a model asks for.
+inline void check_fits(const Model& model, const Cache& cache) { check_fits(model.cache_shape(), cache); }
 
 /// Layers, retentions and head sizes of a decoder-only attention model, from its config.
 CacheShape cache_shape_of(const ModelConfig& config, DType dtype, at::Device device);

@@ -73,20 +73,24 @@ TokenBatch RaggedInput::batch() const {
 
 RaggedInput flatten(const ForwardInput& input, const Model& model, const Cache& cache) {
   check_fits(model, cache);
+  return flatten(input, model.config(), model.device(), cache.lengths());
+}
+
+RaggedInput flatten(const ForwardInput& input, const ModelConfig& config, at::Device device,
+                    std::vector<std::int64_t> past) {
   const bool embedded = input.inputs_embeds.defined();
   check(embedded != input.input_ids.defined(), ErrorKind::kInvalidArgument,
         "give either input_ids or inputs_embeds, {} were given", embedded ? "both" : "neither");
   check(!embedded || !input.inputs_embeds.requires_grad(), ErrorKind::kInvalidArgument,
         "this is for inference: inputs_embeds that require grad are refused; detach them first");
-  check(!embedded || (input.inputs_embeds.dim() == 3 && input.inputs_embeds.size(2) == model.config().hidden_size),
-        ErrorKind::kInvalidArgument, "inputs_embeds must be [batch, tokens, {}]", model.config().hidden_size);
+  check(!embedded || (input.inputs_embeds.dim() == 3 && input.inputs_embeds.size(2) == config.hidden_size),
+        ErrorKind::kInvalidArgument, "inputs_embeds must be [batch, tokens, {}]", config.hidden_size);
   const at::Tensor ids = embedded ? at::Tensor() : host_longs(input.input_ids, "input_ids");
   RaggedInput result;
   result.n_sequences = embedded ? input.inputs_embeds.size(0) : ids.size(0);
   result.n_columns = embedded ? input.inputs_embeds.size(1) : ids.size(1);
   check(result.n_sequences > 0 && result.n_columns > 0, ErrorKind::kInvalidArgument,
         "empty input: {} sequences of {} tokens", result.n_sequences, result.n_columns);
-  std::vector<std::int64_t> past = cache.lengths();
   past.resize(static_cast<std::size_t>(result.n_sequences), 0);
   const at::Tensor positions =
       input.position_ids.defined() ? host_longs(input.position_ids, "position_ids") : at::Tensor();
@@ -113,14 +117,13 @@ RaggedInput flatten(const ForwardInput& input, const Model& model, const Cache& 
     }
     result.row_starts.push_back(std::ssize(result.columns));
   }
-  check_ids(result.ids, model.config().vocab_size);
+  check_ids(result.ids, config.vocab_size);
   for (const std::int64_t position : result.positions) {
     check(position >= 0, ErrorKind::kInvalidArgument, "position {} is negative", position);
   }
   if (embedded) {
-    const at::Tensor rows =
-        input.inputs_embeds.to(model.device(), at::kFloat).reshape({-1, model.config().hidden_size});
-    result.embeddings = rows.index_select(0, at::tensor(picked, at::kLong).to(model.device())).contiguous();
+    const at::Tensor rows = input.inputs_embeds.to(device, at::kFloat).reshape({-1, config.hidden_size});
+    result.embeddings = rows.index_select(0, at::tensor(picked, at::kLong).to(device)).contiguous();
   }
   return result;
 }

@@ -41,6 +41,10 @@ struct RaggedInput {
 /// a sequence without a new token, tensors that require grad.
 RaggedInput flatten(const ForwardInput& input, const Model& model, const Cache& cache);
 
+/// The same for a model of this config and sequences that hold past[i] tokens (none: an empty list), on its device.
+RaggedInput flatten(const ForwardInput& input, const ModelConfig& config, at::Device device,
+                    std::vector<std::int64_t> past);
+
 /// Runs a model on an input: logits [B, T or logits_to_keep, V] float32 on the inputs' device, zero for padding.
 /// Throws what `flatten` and Cache::prepare throw; the cache is unchanged then.
 at::Tensor forward(const Model& model, const ForwardInput& input, Cache& cache);

@@ -25,11 +25,12 @@ std::vector<std::string> known_architectures() {
   return names;
 }
 
-std::unique_ptr<Model> load_model(const std::string& path, std::optional<DType> dtype, at::Device device) {
-  const ModelConfig config = ModelConfig::from_pretrained(path);
-  const Architecture& architecture = architecture_of(config.model_type);
+namespace {
+
+template <class Factory>
+auto load(const std::string& path, const ModelConfig& config, Factory build, DType dtype, at::Device device) {
   const Weights weights = Weights::open(path);
-  std::unique_ptr<Model> model = architecture.build(config, weights, dtype.value_or(config.dtype), device);
+  auto model = build(config, weights, dtype, device);
   if (const std::vector<std::string> unused = weights.unused(); !unused.empty()) {
     warn(fmt::format("{}: {} tensors are not part of a {} model and were left out: {}{}", path, unused.size(),
                      config.model_type,
@@ -37,6 +38,27 @@ std::unique_ptr<Model> load_model(const std::string& path, std::optional<DType> 
                      unused.size() > 5 ? ", .." : ""));
   }
   return model;
+}
+
+}  // namespace
+
+std::unique_ptr<Model> load_model(const std::string& path, std::optional<DType> dtype, at::Device device) {
+  const ModelConfig config = ModelConfig::from_pretrained(path);
+  const Architecture& architecture = architecture_of(config.model_type);
+  check(architecture.build != nullptr, ErrorKind::kUnsupported,
+        "{}: {} is an encoder-decoder, not a causal language model; load it with AutoModelForSeq2SeqLM", path,
+        config.model_type);
+  return load(path, config, architecture.build, dtype.value_or(config.dtype), device);
+}
+
+std::unique_ptr<Seq2SeqModel> load_seq2seq_model(const std::string& path, std::optional<DType> dtype,
+                                                 at::Device device) {
+  const ModelConfig config = ModelConfig::from_pretrained(path);
+  const Architecture& architecture = architecture_of(config.model_type);
+  check(architecture.build_seq2seq != nullptr, ErrorKind::kUnsupported,
+        "{}: {} is a causal language model, not an encoder-decoder; load it with AutoModelForCausalLM", path,
+        config.model_type);
+  return load(path, config, architecture.build_seq2seq, dtype.value_or(config.dtype), device);
 }
 
 }  // namespace mneme

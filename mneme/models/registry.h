@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "mneme/models/model.h"
+#include "mneme/models/seq2seq_model.h"
 #include "mneme/models/weights.h"
 
 namespace mneme {
@@ -16,10 +17,15 @@ namespace mneme {
 using ModelFactory = std::unique_ptr<Model> (*)(const ModelConfig& config, const Weights& weights, DType dtype,
                                                 at::Device device);
 
+/// The same for an encoder-decoder.
+using Seq2SeqFactory = std::unique_ptr<Seq2SeqModel> (*)(const ModelConfig& config, const Weights& weights, DType dtype,
+                                                         at::Device device);
+
 /// One row of the registry: an architecture file offers one for each model_type that it builds.
 struct Architecture {
   const char* model_type;
-  ModelFactory build;
+  ModelFactory build;                      ///< null for encoder-decoders
+  Seq2SeqFactory build_seq2seq = nullptr;  ///< theirs
 };
 
 /// The row of a model type. Throws Error(kUnsupported) with the types that are known.
@@ -29,7 +35,11 @@ const Architecture& architecture_of(const std::string& model_type);
 std::vector<std::string> known_architectures();
 
 /// Loads a model: a folder as save_pretrained writes it, or a .gguf file. dtype: unset = as stored.
-/// Throws what ModelConfig, Weights and the architecture throw; warns of tensors that nothing asked for.
+/// Throws what ModelConfig, Weights and the architecture throw, Error(kUnsupported) for an encoder-decoder; warns of
+/// tensors that nothing asked for.
 std::unique_ptr<Model> load_model(const std::string& path, std::optional<DType> dtype, at::Device device);
+/// The same for encoder-decoders, and only for them.
+std::unique_ptr<Seq2SeqModel> load_seq2seq_model(const std::string& path, std::optional<DType> dtype,
+                                                 at::Device device);
 
 }  // namespace mneme

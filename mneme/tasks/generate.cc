@@ -62,6 +62,15 @@ std::vector<std::vector<std::int64_t>> ids_of_prompts(const GenerateRequest& req
   return result;
 }
 
+/// One for each prompt.
+std::vector<std::vector<std::int64_t>> decoder_prompts(const GenerateRequest& request) {
+  const std::size_t n = request.decoder_prompts.size(), n_prompts = request.prompts.size();
+  check(n == 1 || n == n_prompts, ErrorKind::kInvalidArgument,
+        "{} lists of decoder ids were given for {} prompts; give one for each, or one for all", n, n_prompts);
+  if (n == n_prompts) return request.decoder_prompts;
+  return std::vector<std::vector<std::int64_t>>(n_prompts, request.decoder_prompts.front());
+}
+
 /// The rectangle that generate() takes, padded on the left.
 EncodedInputs padded(const std::vector<std::vector<std::int64_t>>& rows) {
   std::size_t longest = 0;
@@ -87,6 +96,21 @@ Json rows_of(const at::Tensor& logits) {
     rows.push_back(std::vector<float>(row, row + logits.size(1)));
   }
   return rows;
+}
+
+DType dtype_of(const Loaded& loaded) {
+  return loaded.causal() ? loaded.causal()->model().dtype() : loaded.seq2seq()->model().dtype();
+}
+
+/// What the sequences begin with: the prompts, or what the decoder starts from.
+std::vector<std::vector<std::int64_t>> first_ids(const GenerateRequest& request, const GenerateOutput& output,
+                                                 const std::vector<std::vector<std::int64_t>>& prompts,
+                                                 const Loaded& loaded) {
+  if (loaded.causal()) return prompts;
+  if (request.decoder_prompts.empty()) {  // decoder_start_token_id
+    return std::vector<std::vector<std::int64_t>>(prompts.size(), {output.sequences[0][0].item<std::int64_t>()});
+  }
+  return decoder_prompts(request);
 }
 
 Json report(const GenerateOutput& output, const std::vector<std::vector<std::int64_t>>& prompts, Json texts,
@@ -119,12 +143,28 @@ Json report(const GenerateOutput& output, const std::vector<std::vector<std::int
         {"length", output.cache_length},
         {"bytes", output.cache_bytes},
         {"bytes_offloaded", output.cache_bytes_offloaded}}},
-      {"model", {{"name", loaded.name}, {"dtype", mneme::name_of(loaded.model->model().dtype())}}}};
+      {"model", {{"name", loaded.name}, {"dtype", mneme::name_of(dtype_of(loaded))}}}};
   if (output.prompt_logits.defined()) {
     result["last_logits"] = rows_of(output.prompt_logits);
     result["min_gap"] = output.min_gap;
   }
   return result;
+}
+
+GenerateOutput run(const GenerateRequest& request, const std::vector<std::vector<std::int64_t>>& prompts,
+                   const GenerateOptions& options, const Loaded& loaded) {
+  const EncodedInputs inputs = padded(prompts);
+  if (const CausalLM* model = loaded.causal()) {
+    check(request.decoder_prompts.empty(), ErrorKind::kInvalidArgument,
+          "decoder ids are for encoder-decoders, {} is a causal language model; put them into its prompt", loaded.name);
+    return model->generate(inputs, options);
+  }
+  Seq2SeqInput input{.input_ids = inputs.input_ids, .attention_mask = inputs.attention_mask};
+  if (!request.decoder_prompts.empty()) {
+    const EncodedInputs decoder = padded(decoder_prompts(request));
+    input.decoder_input_ids = decoder.input_ids, input.decoder_attention_mask = decoder.attention_mask;
+  }
+  return loaded.seq2seq()->generate(input, options);
 }
 
 bool needs_tokenizer(const GenerateRequest& request) {
@@ -146,14 +186,18 @@ Json generate(const GenerateRequest& request, const GenerateEvents& events) {
   options.cache_config = cache_config;
   options.cancelled = events.cancelled;
   std::optional<Texts> texts;
+  options.on_token = [&](std::int64_t sequence, std::int64_t id) {
+    if (texts) texts->put(sequence, id);
+    if (events.on_token) events.on_token(sequence, id);
+  };
   if (loaded.tokenizer) {
     const Tokenizer& tokenizer = loaded.tokenizer->tokenizer();
     texts.emplace(tokenizer, prompts.size(), events);
-    options.on_token = [&](std::int64_t sequence, std::int64_t id) { texts->put(sequence, id); };
     options.tokenizer_decode = [&](const std::vector<std::int64_t>& ids) { return tokenizer.decode(ids); };
   }
-  const GenerateOutput output = loaded.model->generate(padded(prompts), options);
-  return report(output, prompts, texts ? texts->finish() : Json(std::vector<Json>(prompts.size())), loaded);
+  const GenerateOutput output = run(request, prompts, options, loaded);
+  return report(output, first_ids(request, output, prompts, loaded),
+                texts ? texts->finish() : Json(std::vector<Json>(prompts.size())), loaded);
 }
 
 }  // namespace mneme::tasks

@@ -118,30 +118,33 @@ Json machine() {
 Json inspect(const InspectRequest& request) {
   if (request.model.threads) ThreadPool::global().resize(*request.model.threads);
   const ModelConfig config = ModelConfig::from_pretrained(request.model.path);
-  architecture_of(config.model_type);  // an unknown one is an error, not a page of zeros
+  const Architecture& architecture = architecture_of(config.model_type);  // unknown: an error, not a page of zeros
   const Weights weights = Weights::open(request.model.path);
   const DType dtype = dtype_of(request.model).value_or(config.dtype);
   GenerateOptions cache = request.cache;
   cache.cache_config = cache_config_of(request.cache_config);
   cache.max_new_tokens = config.max_position_embeddings;
   const CacheOptions cache_options = cache_options_of(resolve(cache, {}, 0, 1));
-  return {{"model",
-           {{"path", request.model.path},
-            {"architecture", config.model_type},
-            {"dtype", mneme::name_of(dtype)},
-            {"parameters", weights.n_elements()},
-            {"bytes", weights.n_bytes()},
-            {"vocab_size", config.vocab_size},
-            {"hidden_size", config.hidden_size},
-            {"intermediate_size", config.intermediate_size},
-            {"num_hidden_layers", config.num_hidden_layers},
-            {"num_attention_heads", config.num_attention_heads},
-            {"num_key_value_heads", config.num_key_value_heads},
-            {"head_dim", config.head_dim},
-            {"max_position_embeddings", config.max_position_embeddings}}},
-          {"cache", cache_plan(cache_shape_of(config, dtype, at::kCPU), cache_options)},
-          {"tokenizer", tokenizer_facts(request.model.path)},
-          {"machine", machine()}};
+  Json result = {{"model",
+                  {{"path", request.model.path},
+                   {"architecture", config.model_type},
+                   {"dtype", mneme::name_of(dtype)},
+                   {"parameters", weights.n_elements()},
+                   {"bytes", weights.n_bytes()},
+                   {"vocab_size", config.vocab_size},
+                   {"hidden_size", config.hidden_size},
+                   {"intermediate_size", config.intermediate_size},
+                   {"num_hidden_layers", config.num_hidden_layers},
+                   {"num_attention_heads", config.num_attention_heads},
+                   {"num_key_value_heads", config.num_key_value_heads},
+                   {"head_dim", config.head_dim},
+                   {"max_position_embeddings", config.max_position_embeddings}}}};
+  result["cache"] = cache_plan(cache_shape_of(config, dtype, at::kCPU), cache_options);
+  if (architecture.build_seq2seq)
+    result["cross_cache"] = cache_plan(cross_cache_shape_of(config, dtype, at::kCPU), cache_options);
+  result["tokenizer"] = tokenizer_facts(request.model.path);
+  result["machine"] = machine();
+  return result;
 }
 
 }  // namespace mneme::tasks

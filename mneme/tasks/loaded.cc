@@ -10,6 +10,7 @@
 #include "mneme/base/error.h"
 #include "mneme/base/log.h"
 #include "mneme/base/thread_pool.h"
+#include "mneme/models/registry.h"
 #include "mneme/ops/linear.h"
 
 namespace mneme::tasks {
@@ -51,6 +52,21 @@ std::string name_of_path(const std::string& path) {
 
 }  // namespace
 
+const CausalLM* Loaded::causal() const {
+  const auto* model_of_kind = std::get_if<std::shared_ptr<const CausalLM>>(&model);
+  return model_of_kind ? model_of_kind->get() : nullptr;
+}
+
+const Seq2SeqLM* Loaded::seq2seq() const {
+  const auto* model_of_kind = std::get_if<std::shared_ptr<const Seq2SeqLM>>(&model);
+  return model_of_kind ? model_of_kind->get() : nullptr;
+}
+
+bool is_seq2seq(const std::string& path) {
+  if (!fs::is_directory(path)) return false;  // no .gguf file of one can be read, and its metadata take long
+  return architecture_of(ModelConfig::from_pretrained(path).model_type).build_seq2seq != nullptr;
+}
+
 std::optional<DType> dtype_of(const ModelRequest& request) {
   if (request.dtype == "auto") return std::nullopt;
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
@@ -68,10 +84,13 @@ Loaded load(const ModelRequest& request, TokenizerNeed need) {
   if (const auto dtype = dtype_of(request)) options.dtype = ops::scalar_type(*dtype);
 
   auto tokenizer = std::async(std::launch::async, AutoTokenizer::from_pretrained, request.path);
-  Loaded loaded{.model = AutoModelForCausalLM::from_pretrained(request.path, options),
-                .tokenizer = finish(tokenizer, request.path, need),
-                .name = name_of_path(request.path),
-                .load_ms = 0};
+  Loaded loaded{.model = {}, .tokenizer = std::nullopt, .name = name_of_path(request.path)};
+  if (is_seq2seq(request.path)) {
+    loaded.model = AutoModelForSeq2SeqLM::from_pretrained(request.path, options);
+  } else {
+    loaded.model = AutoModelForCausalLM::from_pretrained(request.path, options);
+  }
+  loaded.tokenizer = finish(tokenizer, request.path, need);
   loaded.load_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   return loaded;
 }

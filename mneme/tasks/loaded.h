@@ -3,10 +3,12 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <variant>
 #include <vector>
 
 #include "mneme/generate/auto_tokenizer.h"
 #include "mneme/generate/causal_lm.h"
+#include "mneme/generate/seq2seq_lm.h"
 #include "mneme/tasks/tasks.h"
 
 namespace mneme::tasks {
@@ -16,15 +18,23 @@ enum class TokenizerNeed { kOptional, kRequired };
 
 /// A model with its tokenizer.
 struct Loaded {
-  std::shared_ptr<const CausalLM> model;
+  std::variant<std::shared_ptr<const CausalLM>, std::shared_ptr<const Seq2SeqLM>> model;
   std::optional<TextTokenizer> tokenizer;  ///< none if the model comes without one
   std::string name;                        ///< the last part of the path
   double load_ms = 0;
+
+  /// Null for a model of the other kind.
+  const CausalLM* causal() const;
+  const Seq2SeqLM* seq2seq() const;
 };
 
-/// Sets the number of threads and loads model and tokenizer, both at once.
-/// Throws Error as AutoModelForCausalLM and AutoTokenizer do, and Error(kInvalidArgument / kUnsupported) for a dtype or
-/// a device that is not there. An optional tokenizer that cannot be read is a warning.
+/// Whether a path holds an encoder-decoder, by its config.json alone. Throws what ModelConfig and architecture_of
+/// throw.
+bool is_seq2seq(const std::string& path);
+
+/// Sets the number of threads and loads model and tokenizer, both at once. The config says which kind of model it is.
+/// Throws Error as AutoModelForCausalLM, AutoModelForSeq2SeqLM and AutoTokenizer do, and Error(kInvalidArgument /
+/// kUnsupported) for a dtype or a device that is not there. An optional tokenizer that cannot be read is a warning.
 Loaded load(const ModelRequest& request, TokenizerNeed need);
 
 /// The dtype that a request names; nothing for "auto". Throws Error(kInvalidArgument).

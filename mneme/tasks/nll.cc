@@ -53,12 +53,15 @@ Json nll(const NllRequest& request) {
   const CacheConfig cache_config = cache_config_of(request.cache_config);
   const bool is_text = std::holds_alternative<std::string>(request.text);
   const Loaded loaded = load(request.model, is_text ? TokenizerNeed::kRequired : TokenizerNeed::kOptional);
+  check(loaded.causal() != nullptr, ErrorKind::kUnsupported,
+        "{} is an encoder-decoder; nll scores what a causal language model reads", loaded.name);
+  const CausalLM& model = *loaded.causal();
   const std::vector<std::int64_t> ids = ids_of(request.text, loaded);
   const std::int64_t n_ids = std::ssize(ids);
   check(request.prefill >= 1 && request.prefill <= n_ids - 2, ErrorKind::kInvalidArgument,
         "a prefill of {} leaves nothing to score in a text of {} tokens; it must be 1 to {}", request.prefill, n_ids,
         n_ids - 2);
-  const ModelConfig& config = loaded.model->config();
+  const ModelConfig& config = model.config();
   check(n_ids <= config.max_position_embeddings, ErrorKind::kInvalidArgument,
         "a text of {} tokens is longer than the model's max_position_embeddings = {}", n_ids,
         config.max_position_embeddings);
@@ -67,7 +70,7 @@ Json nll(const NllRequest& request) {
   options.cache_config = cache_config;
   options.max_new_tokens = n_ids - request.prefill;
   const GenerationSettings settings = resolve(options, {}, request.prefill, 1);
-  Reader reader(*loaded.model, settings);
+  Reader reader(model, settings);
   const auto n_prefill = static_cast<std::size_t>(request.prefill);
   reader.feed(ids, 0, n_prefill);
   double total = 0;

@@ -29,7 +29,9 @@ using Prompt = std::variant<std::string, std::vector<std::int64_t>>;
 
 struct GenerateRequest {
   ModelRequest model;
-  std::vector<Prompt> prompts;
+  std::vector<Prompt> prompts;  ///< of an encoder-decoder: what its encoder reads
+  /// Encoder-decoders: what the decoder starts from, one for each prompt or one for all; none: decoder_start_token_id.
+  std::vector<std::vector<std::int64_t>> decoder_prompts;
   bool chat = false;         ///< each text is a user message through the model's chat template
   GenerateOptions options;   ///< without its callbacks; output_logits adds "last_logits" and "min_gap" to the result
   std::string cache_config;  ///< JSON of CacheConfig, or empty
@@ -39,6 +41,7 @@ struct GenerateRequest {
 struct GenerateEvents {
   std::function<void()> on_loaded;
   std::function<void(std::int64_t sequence, std::string_view text)> on_text;  ///< whole characters, as they come
+  TokenCallback on_token;                                                     ///< each new token
   std::function<bool()> cancelled;                                            ///< true ends after the current token
 };
 

@@ -161,6 +161,48 @@ TEST(KvLayer, AttendTakesSoftcapSinksAndScale) {
   }
 }
 
+// Cross-attention and encoders: keys first, then queries that see all of them and add nothing.
+TEST(KvLayer, AppendAndAttendToAllAreTheHalvesOfAttend) {
+  Harness h;
+  KvLayer layer = h.layer(Retention::all(), 3);
+  Matrix keys = Matrix::random(270, 16, 1), values = Matrix::random(270, 16, 2), q = Matrix::random(7, 2 + 32, 3),
+         out(7, 32);
+  const std::int64_t source_starts[] = {0, 1, 70, 270}, row_starts[] = {0, 1, 6, 7};
+  layer.append(h.workspace, source_starts, {.keys = keys.rows(), .values = values.rows()});
+  EXPECT_EQ(layer.length(2), 200);
+  for (int again = 0; again < 2; ++again) {
+    layer.attend_to_all(h.workspace, row_starts, {.q = q.rows(), .q_offset = 2, .n_heads = 2, .scale = 0.5f},
+                        out.rows());
+    for (std::int64_t s = 0; s < 3; ++s) {
+      const std::int64_t first = source_starts[s], n = source_starts[s + 1] - first;
+      const testing::DenseAttention dense{.key_dim = 16, .value_dim = 16, .scale = 0.5f, .n_keys = n};
+      for (std::int64_t i = row_starts[s]; i < row_starts[s + 1]; ++i) {
+        for (std::int64_t head = 0; head < 2; ++head) {
+          const auto exact = dense(
+              q.row(i) + 2 + 16 * head, 0, [&](std::int64_t j) { return keys.row(first + j); },
+              [&](std::int64_t j) { return values.row(first + j); });
+          for (std::int64_t d = 0; d < 16; ++d)
+            ASSERT_NEAR(out.row(i)[16 * head + d], exact[static_cast<std::size_t>(d)], 1e-5);
+        }
+      }
+    }
+    EXPECT_EQ(layer.length(2), 200);
+  }
+}
+
+TEST(KvLayer, AttendToAllRefusesWhatCannotShowAll) {
+  Harness h;
+  Matrix rows(1, 16), out(1, 16);
+  const std::int64_t row_starts[] = {0, 1};
+  const auto refusal = [&](const KvLayer& layer, ErrorKind kind) {
+    return thrown(kind,
+                  [&] { layer.attend_to_all(h.workspace, row_starts, {.q = rows.rows(), .n_heads = 1}, out.rows()); });
+  };
+  EXPECT_THAT(refusal(h.layer(Retention::last(8)), ErrorKind::kFailedPrecondition), HasSubstr("last 8"));
+  EXPECT_THAT(refusal(h.layer(Retention::all()), ErrorKind::kFailedPrecondition), HasSubstr("no token to attend to"));
+  EXPECT_THAT(refusal(h.layer(Retention::all(), 2), ErrorKind::kInvalidArgument), HasSubstr("holds 2"));
+}
+
 TEST(KvLayer, AttendRefusesAnotherNumberOfSequences) {
   Harness h;
   KvLayer layer = h.layer(Retention::all(), 2);

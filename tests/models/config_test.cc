@@ -98,6 +98,39 @@ TEST(Config, ReadsTheFoldersOfTheReferenceModels) {
   EXPECT_EQ(config("qwen3").head_dim, 32);
 }
 
+// Types that call the usual sizes otherwise. Layers are the decoder's.
+TEST(Config, ReadsTheNamesOfAModelTypeItself) {
+  const auto t5 = [](const std::string& keys) { return from_text(R"({"model_type":"t5")" + keys + "}"); };
+  const ModelConfig small = t5("");
+  EXPECT_EQ(small.vocab_size, 32128);
+  EXPECT_EQ(small.hidden_size, 512);
+  EXPECT_EQ(small.intermediate_size, 2048);
+  EXPECT_EQ(small.head_dim, 64);
+  EXPECT_EQ(small.num_attention_heads, 8);
+  EXPECT_EQ(small.num_hidden_layers, 6);
+  EXPECT_EQ(small.rms_norm_eps, 1e-6);
+  EXPECT_EQ(small.max_position_embeddings, INT32_MAX);
+  EXPECT_EQ(small.eos_token_id, std::vector<std::int64_t>{1});
+  EXPECT_EQ(t5(R"(,"num_layers":3)").num_hidden_layers, 3);
+  EXPECT_EQ(t5(R"(,"num_layers":3,"num_decoder_layers":null)").num_hidden_layers, 3);
+  EXPECT_EQ(t5(R"(,"num_layers":3,"num_decoder_layers":5)").num_hidden_layers, 5);
+  EXPECT_EQ(t5(R"(,"layer_norm_epsilon":0.5,"d_model":96)").rms_norm_eps, 0.5);
+  EXPECT_EQ(t5(R"(,"hidden_size":96)").hidden_size, 512);  // means nothing to this type
+}
+
+TEST(Config, ErrorsNameTheKeyOfTheFile) {
+  const auto refused = [](const std::string& keys) {
+    return thrown(ErrorKind::kCorruptData, [&] { from_text(R"({"model_type":"t5",)" + keys + "}"); });
+  };
+  for (const char* key : {"d_model", "d_kv", "d_ff", "num_heads", "num_layers", "num_decoder_layers"}) {
+    for (const char* value : {"0", "-1", "\"8\"", "2147483648"}) {
+      EXPECT_THAT(refused(fmt::format(R"("{}":{})", key, value)), HasSubstr(fmt::format("\"{}\"", key))) << value;
+    }
+  }
+  EXPECT_THAT(refused(R"("d_model":null)"), HasSubstr("\"d_model\" must not be null"));
+  EXPECT_THAT(refused(R"("layer_norm_epsilon":0)"), HasSubstr("\"layer_norm_epsilon\""));
+}
+
 TEST(Config, RawHoldsTheFilesKeysAndTheDefaults) {
   const ModelConfig config = llama(R"("hidden_size":64,"odd":[1],"num_attention_heads":4)");
   EXPECT_EQ(config.raw["odd"].dump(), "[1]");

@@ -25,13 +25,13 @@ std::string refusal(const Checkpoint& checkpoint, ErrorKind kind = ErrorKind::kC
 }
 
 TEST(Registry, KnowsItsArchitectures) {
-  EXPECT_THAT(known_architectures(), ElementsAre("llama", "mistral", "qwen2", "qwen3"));
+  EXPECT_THAT(known_architectures(), ElementsAre("llama", "mistral", "qwen2", "qwen3", "t5"));
   for (const std::string& type : known_architectures()) EXPECT_EQ(architecture_of(type).model_type, type);
 }
 
 TEST(Registry, AnUnknownTypeIsAnErrorThatListsTheKnown) {
   EXPECT_THAT(thrown(ErrorKind::kUnsupported, [] { architecture_of("gpt_neox"); }),
-              AllOf(HasSubstr("\"gpt_neox\""), HasSubstr("llama, mistral, qwen2, qwen3")));
+              AllOf(HasSubstr("\"gpt_neox\""), HasSubstr("llama, mistral, qwen2, qwen3, t5")));
   Checkpoint unknown = random_checkpoint();
   unknown.config["model_type"] = "mamba";
   EXPECT_THAT(refusal(unknown, ErrorKind::kUnsupported), HasSubstr("\"mamba\""));
@@ -43,6 +43,15 @@ TEST(LoadModel, TakesTheDtypeOfTheFileOrTheOneAskedFor) {
   EXPECT_EQ(load_model(folder.path(), {}, at::kCPU)->dtype(), DType::kBFloat16);
   EXPECT_EQ(load_model(folder.path(), DType::kFloat16, at::kCPU)->dtype(), DType::kFloat16);
   EXPECT_EQ(load_model(folder.path(), DType::kFloat32, at::kCPU)->config().model_type, "llama");
+}
+
+TEST(LoadModel, KindsAreLoadedByTheirOwnFunctions) {
+  const std::string t5 = std::string(MNEME_TEST_DATA) + "/models/t5", llama = MNEME_TEST_DATA "/models/llama";
+  EXPECT_EQ(load_seq2seq_model(t5, {}, at::kCPU)->dtype(), DType::kBFloat16);
+  EXPECT_THAT(thrown(ErrorKind::kUnsupported, [&] { load_model(t5, {}, at::kCPU); }),
+              HasSubstr("t5 is an encoder-decoder, not a causal language model; load it with AutoModelForSeq2SeqLM"));
+  EXPECT_THAT(thrown(ErrorKind::kUnsupported, [&] { load_seq2seq_model(llama, {}, at::kCPU); }),
+              HasSubstr("load it with AutoModelForCausalLM"));
 }
 
 TEST(LoadModel, ReadsGgufFiles) {

@@ -1,0 +1,117 @@
+#include "mneme/generate/seq2seq_lm.h"
+
+#include <c10/core/InferenceMode.h>
+
+#include <numeric>
+
+#include "mneme/base/error.h"
+#include "mneme/base/json.h"
+#include "mneme/cache/presets.h"
+#include "mneme/generate/generator.h"
+#include "mneme/generate/prompts.h"
+#include "mneme/models/registry.h"
+#include "mneme/ops/linear.h"
+
+namespace mneme {
+namespace {
+
+/// Caches of the kind that the settings ask for; a static one for the sources has room for just these.
+EncoderDecoderCache make_caches(const Seq2SeqModel& model, const GenerationSettings& settings,
+                                std::int64_t longest_source) {
+  GenerationSettings of_sources = settings;
+  if (settings.max_cache_len > 0) of_sources.max_cache_len = longest_source;
+  return {make_cache(model.cache_shape(), settings), make_cache(model.cross_cache_shape(), of_sources)};
+}
+
+void encode_sources(const Seq2SeqModel& model, const std::vector<std::vector<std::int64_t>>& sources,
+                    EncoderDecoderCache& cache) {
+  std::vector<std::int64_t> ids, row_starts{0};
+  for (const auto& source : sources) {
+    ids.insert(ids.end(), source.begin(), source.end());
+    row_starts.push_back(std::ssize(ids));
+  }
+  encode_into(model, {.ids = ids, .row_starts = row_starts}, cache);
+}
+
+}  // namespace
+
+Seq2SeqLM::Seq2SeqLM(std::unique_ptr<const Seq2SeqModel> model, GenerationConfig generation_config)
+    : model_(std::move(model)),
+      config_{{model_->config(), model_->cache_shape()}, model_->cross_cache_shape()},
+      generation_config_(std::move(generation_config)) {}
+
+EncoderDecoderCache Seq2SeqLM::dynamic_cache() const {
+  return {DynamicCache(config_), DynamicCache(config_.cross_cache_shape)};
+}
+
+ForwardOutput Seq2SeqLM::forward(const Seq2SeqInput& input, EncoderDecoderCache* cache) const {
+  if (cache) return {mneme::forward(*model_, input, *cache)};
+  EncoderDecoderCache scratch = dynamic_cache();
+  return {mneme::forward(*model_, input, scratch)};
+}
+
+/// Parity: what generation_config.json leaves open may stand in config.json; without either, texts begin with bos.
+std::int64_t Seq2SeqLM::decoder_start(const GenerateOptions& options) const {
+  if (options.decoder_start_token_id) return *options.decoder_start_token_id;
+  if (generation_config_.decoder_start_token_id) return *generation_config_.decoder_start_token_id;
+  const std::int64_t of_config = json_int(config_.raw, "decoder_start_token_id", -1, config_.name);
+  if (of_config >= 0) return of_config;
+  check(generation_config_.bos_token_id.has_value(), ErrorKind::kInvalidArgument,
+        "{}: neither decoder_start_token_id nor bos_token_id is set; give decoder_input_ids", config_.name);
+  return *generation_config_.bos_token_id;
+}
+
+GenerateOutput Seq2SeqLM::generate(const Seq2SeqInput& input, const GenerateOptions& options,
+                                   EncoderDecoderCache* cache) const {
+  const c10::InferenceMode inference;
+  check_cache_choice(options, cache != nullptr);
+  check(cache || input.input_ids.defined(), ErrorKind::kInvalidArgument, "no prompt was given");
+  if (cache) check_source(input, *cache);
+  std::vector<std::vector<std::int64_t>> sources;
+  if (input.input_ids.defined()) sources = real_ids(input.input_ids, input.attention_mask);
+  for (const auto& source : sources) check_prompt(source, config_);
+  const std::int64_t n = cache && cache->is_written() ? cache->n_sequences() : std::ssize(sources);
+  check(n > 0, ErrorKind::kInvalidArgument, "no prompt was given");
+
+  at::Tensor first_ids = input.decoder_input_ids;
+  if (!first_ids.defined()) {
+    const at::Device device = input.input_ids.defined() ? input.input_ids.device() : at::Device(at::kCPU);
+    first_ids = at::full({n, 1}, decoder_start(options), at::TensorOptions().dtype(at::kLong).device(device));
+  }
+  std::vector<std::vector<std::int64_t>> prompts = real_ids(first_ids, input.decoder_attention_mask);
+  check(std::ssize(prompts) == n, ErrorKind::kInvalidArgument,
+        "{} sequences of decoder_input_ids were given for {} prompts; there must be one for each", prompts.size(), n);
+  const GenerationSettings settings = resolve(options, generation_config_, longest(prompts), n);
+
+  std::optional<EncoderDecoderCache> own;
+  if (!cache) cache = &own.emplace(make_caches(*model_, settings, longest(sources)));
+  Cache& cross = cache->cross_attention_cache();
+  check_fits(model_->cross_cache_shape(), cross);
+  const Cache::Use use(cross);
+  const BoundDecoder decoder(*model_, cross);
+  Generator generator(decoder, settings, options, std::move(prompts), &cache->self_attention_cache());
+  const bool was_written = cache->is_written();
+  if (!was_written) encode_sources(*model_, sources, *cache);
+
+  GenerateOutput output = generator.run();
+  const std::vector<std::int64_t> lengths = cache->cross_lengths();
+  const std::int64_t n_encoded = std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
+  output.prompt_tokens += n_encoded;
+  if (was_written) output.cached_tokens += n_encoded;
+  output.cache_bytes = cache->n_bytes();
+  output.cache_bytes_offloaded = cache->n_bytes_offloaded();
+  output.sequences = joined(first_ids, output.new_tokens, settings.pad_token_id);
+  return output;
+}
+
+std::shared_ptr<const Seq2SeqLM> AutoModelForSeq2SeqLM::from_pretrained(const std::string& path,
+                                                                        const LoadOptions& options) {
+  const c10::InferenceMode inference;
+  std::optional<DType> dtype;
+  if (options.dtype) dtype = ops::dtype_of(*options.dtype);
+  std::unique_ptr<const Seq2SeqModel> model = load_seq2seq_model(path, dtype, options.device);
+  GenerationConfig generation = GenerationConfig::from_pretrained(path, model->config());
+  return std::make_shared<const Seq2SeqLM>(std::move(model), std::move(generation));
+}
+
+}  // namespace mneme
