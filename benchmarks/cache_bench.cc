@@ -41,8 +41,8 @@ void append(Cache& cache, std::int64_t n, std::int64_t n_sequences) {
   for (const std::int64_t count : counts) starts.push_back(starts.back() + count);
   cache.prepare(counts);
   for (std::int64_t l = 0; l < kLayers; ++l) {
-    cache.layer(l).attend(cache.workspace(), starts, {.keys = tokens, .values = tokens}, {.q = none, .n_heads = 0},
-                          none);
+    cache.layer(l).attention().attend(cache.workspace(), starts, {.keys = tokens, .values = tokens},
+                                      {.q = none, .n_heads = 0}, none);
   }
 }
 

@@ -38,7 +38,7 @@ int main(int argc, char** argv) try {
   const auto output = model->generate(tokenizer.encode(text), {.max_new_tokens = 300, .eos_token_id = {{}}}, &cache);
   std::cout << text << tokenizer.decode(output.new_tokens[0]) << "\n\n"
             << cache.seq_length() << " tokens, " << cache.n_bytes() << " bytes of cache, layers keep "
-            << cache.layers().front().retention().name() << "\n";
+            << cache.layers().front().attention().retention().name() << "\n";
 } catch (const std::exception& error) {
   std::cerr << error.what() << "\n";
   return 1;

@@ -25,33 +25,47 @@ Cache::Cache(const CacheShape& shape, const CacheOptions& options)
       budget_(std::make_shared<ByteBudget>(options.config.max_cache_bytes.value_or(0))),
       workspace_(std::make_unique<ops::Workspace>(shape.device)),
       in_use_(std::make_unique<std::atomic<bool>>(false)) {
-  const auto memory = std::make_shared<DeviceTier>(shape.device);
+  const std::shared_ptr<Tier> memory = std::make_shared<DeviceTier>(shape.device);
   if (plan_.offload_device == "disk")
     offload_tier_ = std::make_shared<DiskTier>(options.config.offload_folder.value_or(""));
   layers_.reserve(plan_.layers.size());
   for (const LayerPlan& layer : plan_.layers) {
-    LayerPools at{.raw = add_pool(layer.layout.block_bytes(), memory), .sealed = 0, .first = 0};
-    KvStorage storage{.retention = layer.retention,
-                      .layout = layer.layout,
-                      .codec = layer.codec,
-                      .residual_blocks = layer.residual_blocks,
-                      .device = device_,
-                      .rotate_values = layer.rotate_values,
-                      .raw_pool = pools_[at.raw]};
-    if (layer.codec || layer.offloaded) {
-      const std::shared_ptr<Tier> tier = layer.offloaded ? offload_tier_ : memory;
-      const std::int64_t first = layer.codec ? layer.codec->codes().block_bytes(true) : layer.layout.block_bytes();
-      at.sealed = add_pool(layer.sealed_block_bytes(), tier);
-      at.first = first == layer.sealed_block_bytes() ? at.sealed : add_pool(first, tier);
-      storage.sealed_pool = pools_[at.sealed];
-      storage.first_pool = pools_[at.first];
-    }
-    layer_pools_.push_back(at);
-    layers_.emplace_back(std::move(storage));
+    LayerPools& at = layer_pools_.emplace_back();
+    std::optional<KvLayer> attention;
+    std::optional<StateLayer> state;
+    if (layer.has_attention()) attention = make_attention(layer, memory, at);
+    if (layer.state) state = make_state(*layer.state, memory, at);
+    layers_.emplace_back(std::move(attention), std::move(state));
   }
   wanted_.resize(pools_.size());
   add_prefetcher();
   if (options.max_batch_size) reserve_rows(*options.max_batch_size);
+}
+
+KvLayer Cache::make_attention(const LayerPlan& plan, const std::shared_ptr<Tier>& memory, LayerPools& at) {
+  at.raw = add_pool(plan.layout.block_bytes(), memory);
+  KvStorage storage{.retention = plan.retention,
+                    .layout = plan.layout,
+                    .codec = plan.codec,
+                    .residual_blocks = plan.residual_blocks,
+                    .device = device_,
+                    .rotate_values = plan.rotate_values,
+                    .raw_pool = pools_[at.raw]};
+  if (plan.codec || plan.offloaded) {
+    const std::shared_ptr<Tier>& tier = plan.offloaded ? offload_tier_ : memory;
+    const std::int64_t first = plan.codec ? plan.codec->codes().block_bytes(true) : plan.layout.block_bytes();
+    at.sealed = add_pool(plan.sealed_block_bytes(), tier);
+    at.first = first == plan.sealed_block_bytes() ? at.sealed : add_pool(first, tier);
+    storage.sealed_pool = pools_[at.sealed];
+    storage.first_pool = pools_[at.first];
+  }
+  return KvLayer(std::move(storage));
+}
+
+StateLayer Cache::make_state(const StateShape& shape, const std::shared_ptr<Tier>& memory, LayerPools& at) {
+  at.states = add_pool(StateLayer::state_bytes(shape), memory);
+  at.inputs = add_pool(StateLayer::input_bytes(shape), memory);
+  return StateLayer(shape, device_, pools_[at.states], pools_[at.inputs]);
 }
 
 Cache::Cache(const Cache& other)
@@ -88,7 +102,7 @@ void Cache::add_prefetcher() {
   const auto prefetcher = std::make_shared<Prefetcher>(offload_tier_, n);
   std::int64_t index = 0;
   for (std::size_t i = 0; i < layers_.size(); ++i) {
-    if (plan_.layers[i].offloaded) layers_[i].set_prefetcher(prefetcher, index++);
+    if (plan_.layers[i].offloaded) layers_[i].attention().set_prefetcher(prefetcher, index++);
   }
 }
 
@@ -106,13 +120,13 @@ std::vector<std::int64_t> Cache::lengths() const {
   return result;
 }
 
-KvLayer& Cache::layer(std::int64_t i) {
+CacheLayer& Cache::layer(std::int64_t i) {
   check(i >= 0 && i < static_cast<std::int64_t>(layers_.size()), ErrorKind::kOutOfRange,
         "layer {} of a cache of {} layers is not there", i, layers_.size());
   return layers_[static_cast<std::size_t>(i)];
 }
 
-void Cache::check_room(const KvLayer& layer, std::span<const std::int64_t> counts) const {
+void Cache::check_room(const CacheLayer& layer, std::span<const std::int64_t> counts) const {
   const auto n = static_cast<std::int64_t>(counts.size());
   const bool empty = n_sequences() == 0;
   check(empty || n == n_sequences(), ErrorKind::kInvalidArgument,
@@ -133,16 +147,18 @@ void Cache::check_room(const KvLayer& layer, std::span<const std::int64_t> count
 
 void Cache::start(std::int64_t n_sequences_given) {
   if (n_sequences() != 0) return;
-  for (KvLayer& layer : layers_) layer.start(n_sequences_given);
+  for (CacheLayer& layer : layers_) layer.start(n_sequences_given);
 }
 
 /// Adds to what reserve_wanted() makes room for.
-void Cache::want(std::size_t layer, const BlockCounts& counts, std::int64_t times) {
+void Cache::want(std::size_t layer, const CacheLayer::Blocks& blocks, std::int64_t times) {
   const LayerPools& at = layer_pools_[layer];
   const auto add = [&](std::size_t pool, std::int64_t n) { wanted_[pool] = multiply_add(times, n, wanted_[pool]); };
-  add(at.raw, counts.raw);
-  add(at.sealed, counts.sealed);
-  add(at.first, counts.first);
+  add(at.raw, blocks.attention.raw);
+  add(at.sealed, blocks.attention.sealed);
+  add(at.first, blocks.attention.first);
+  add(at.states, blocks.state.states);
+  add(at.inputs, blocks.state.inputs);
 }
 
 /// Room in every pool for as many more blocks than are in use, or in none.
@@ -163,7 +179,7 @@ void Cache::reserve_wanted() {
 }
 
 void Cache::prepare(std::span<const std::int64_t> counts) {
-  for (const KvLayer& layer : layers_) {
+  for (const CacheLayer& layer : layers_) {
     check_room(layer, counts);
     layer.check_written();
   }
@@ -178,25 +194,26 @@ void Cache::reserve_rows(std::int64_t n) {
   if (n <= reserved_rows_) return;
   for (std::size_t i = 0; i < pools_.size(); ++i) wanted_[i] = pools_[i]->capacity() - pools_[i]->n_in_use();
   for (std::size_t i = 0; i < layers_.size(); ++i)
-    want(i, KvSequence::peak(layers_[i].storage(), *options_.max_cache_len), n - reserved_rows_);
+    want(i, layers_[i].peak_blocks(*options_.max_cache_len), n - reserved_rows_);
   reserve_wanted();
   reserved_rows_ = n;
 }
 
 std::pair<at::Tensor, at::Tensor> Cache::update(const at::Tensor& keys, const at::Tensor& values,
                                                 std::int64_t layer_idx) {
-  KvLayer& target = layer(layer_idx);
-  target.check_update(keys, values);
-  target.check_written();
+  CacheLayer& target = layer(layer_idx);
+  KvLayer& attention = target.attention();
+  attention.check_update(keys, values);
+  attention.check_written();
   const std::vector<std::int64_t> counts(static_cast<std::size_t>(keys.size(0)), keys.size(2));
   // Layers are one token apart while a model goes through them, so this looks at one layer, where prepare() looks at
   // all.
   check_room(target, counts);
   if (options_.max_cache_len) reserve_rows(keys.size(0));
-  want(static_cast<std::size_t>(layer_idx), target.blocks_needed(counts));
+  want(static_cast<std::size_t>(layer_idx), {.attention = attention.blocks_needed(counts), .state = {}});
   reserve_wanted();
   start(keys.size(0));
-  return target.update(*workspace_, keys, values);
+  return attention.update(*workspace_, keys, values);
 }
 
 void Cache::crop(std::int64_t n) {
@@ -204,14 +221,14 @@ void Cache::crop(std::int64_t n) {
         "crop({}) on a cache of {} tokens: the count is negative, crop(-n) removes the last n tokens", n, seq_length());
   check(n >= -seq_length(), ErrorKind::kInvalidArgument,
         "crop({}): more tokens than the {} that the cache holds cannot be removed", n, seq_length());
-  for (const KvLayer& layer : layers_) layer.check_crop(-n);
-  for (std::size_t i = 0; i < layers_.size(); ++i) want(i, {.raw = layers_[i].blocks_to_crop(-n)});
+  for (const CacheLayer& layer : layers_) layer.check_crop(-n);
+  for (std::size_t i = 0; i < layers_.size(); ++i) want(i, layers_[i].blocks_to_crop(-n));
   reserve_wanted();
-  for (KvLayer& layer : layers_) layer.crop(-n);
+  for (CacheLayer& layer : layers_) layer.crop(-n);
 }
 
 void Cache::activate_past_recording() {
-  for (KvLayer& layer : layers_) layer.activate_past_recording();
+  for (CacheLayer& layer : layers_) layer.activate_past_recording();
 }
 
 void Cache::reorder(const at::Tensor& beam_idx) {
@@ -237,11 +254,11 @@ void Cache::select(at::IntArrayRef rows) {
           "static cache: {} sequences exceed its max_batch_size of {}", n, options_.max_batch_size.value_or(0));
     reserve_rows(n);
   }
-  for (KvLayer& layer : layers_) layer.select({rows.data(), rows.size()});
+  for (CacheLayer& layer : layers_) layer.select({rows.data(), rows.size()});
 }
 
 void Cache::reset() {
-  for (KvLayer& layer : layers_) layer.reset();
+  for (CacheLayer& layer : layers_) layer.reset();
 }
 
 std::int64_t Cache::bytes_in(bool resident) const {
@@ -253,7 +270,7 @@ std::int64_t Cache::bytes_in(bool resident) const {
     return total;
   }
   std::unordered_set<const Block*> seen;
-  for (const KvLayer& layer : layers_) {
+  for (const CacheLayer& layer : layers_) {
     layer.each_block([&](const BlockRef& block) {
       const BlockPool& pool = *block.pool();
       if (pool.tier().resident() == resident && seen.insert(block.get()).second) total += pool.block_bytes();

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "mneme/cache/kv_layer.h"
+#include "mneme/cache/cache_layer.h"
 #include "mneme/cache/plan.h"
 #include "mneme/cache/shape.h"
 #include "mneme/ops/workspace.h"
@@ -28,8 +28,8 @@ struct CacheLoadOptions {
   std::optional<std::string> offload_folder = {};  ///< for what an offloaded cache will add
 };
 
-/// The keys and values of all layers of a model for a batch of sequences. The presets DynamicCache and StaticCache
-/// (presets.h) are this class with options.
+/// What all layers of a model hold for a batch of sequences: keys and values, states, or both. The presets DynamicCache
+/// and StaticCache (presets.h) are this class with options.
 ///
 /// Sequences may have different lengths: a cache knows only real tokens, never padding. A cache is used by one call at
 /// a time (a second one at the same moment is an error); copies are independent and may be used by other threads.
@@ -59,13 +59,14 @@ class Cache {
   /// What each layer was made to be.
   const CachePlan& plan() const noexcept { return plan_; }
 
-  std::vector<KvLayer>& layers() noexcept { return layers_; }
-  const std::vector<KvLayer>& layers() const noexcept { return layers_; }
-  KvLayer& layer(std::int64_t i);
+  std::vector<CacheLayer>& layers() noexcept { return layers_; }
+  const std::vector<CacheLayer>& layers() const noexcept { return layers_; }
+  CacheLayer& layer(std::int64_t i);
 
   /// The classic door: appends keys and values [B, Hkv, T, D] to a layer and returns all that the new tokens see,
   /// [B, Hkv, L, D]. O(L); models use KvLayer::attend instead. Throws Error(kInvalidArgument / kFailedPrecondition) for
-  /// shapes, a layer that is not there, sequences of unequal length or a full static cache; nothing changes then.
+  /// shapes, a layer that is not there or has no attention, sequences of unequal length or a full static cache; nothing
+  /// changes then.
   std::pair<at::Tensor, at::Tensor> update(const at::Tensor& keys, const at::Tensor& values, std::int64_t layer_idx);
 
   /// Removes the last -n tokens of every sequence; n <= 0. `crop(0)` removes none, but frees what was only recorded.
@@ -130,15 +131,17 @@ class Cache {
  private:
   /// Where the blocks of a layer come from, by index in pools_.
   struct LayerPools {
-    std::size_t raw, sealed, first;
+    std::size_t raw = 0, sealed = 0, first = 0, states = 0, inputs = 0;
   };
 
   Cache(const Cache& other);
   std::size_t add_pool(std::int64_t block_bytes, std::shared_ptr<Tier> tier);
-  void want(std::size_t layer, const BlockCounts& counts, std::int64_t times = 1);
+  KvLayer make_attention(const LayerPlan& plan, const std::shared_ptr<Tier>& memory, LayerPools& at);
+  StateLayer make_state(const StateShape& shape, const std::shared_ptr<Tier>& memory, LayerPools& at);
+  void want(std::size_t layer, const CacheLayer::Blocks& blocks, std::int64_t times = 1);
   void reserve_wanted();
   void reserve_rows(std::int64_t n_sequences);
-  void check_room(const KvLayer& layer, std::span<const std::int64_t> counts) const;
+  void check_room(const CacheLayer& layer, std::span<const std::int64_t> counts) const;
   void start(std::int64_t n_sequences);
   void add_prefetcher();
   std::int64_t bytes_in(bool resident) const;
@@ -152,7 +155,7 @@ class Cache {
   std::vector<std::shared_ptr<BlockPool>> pools_;  // before the layers, which give blocks back
   std::vector<std::int64_t> wanted_;               // by pool: blocks about to be taken
   std::vector<LayerPools> layer_pools_;
-  std::vector<KvLayer> layers_;
+  std::vector<CacheLayer> layers_;
   std::int64_t reserved_rows_ = 0;  // static: sequences that memory was taken for
   std::unique_ptr<ops::Workspace> workspace_;
   std::unique_ptr<std::atomic<bool>> in_use_;

@@ -40,6 +40,8 @@ Json to_json(const CacheShape& shape) {
                       {"n_heads", layer.n_heads},
                       {"key_dim", layer.key_dim},
                       {"value_dim", layer.value_dim}});
+    if (layer.state)
+      layers.back()["state"] = {{"sizes", layer.state->sizes}, {"input_width", layer.state->input_width}};
   }
   return {{"dtype", name_of(shape.dtype)}, {"layers", std::move(layers)}};
 }
@@ -49,6 +51,17 @@ DType dtype_from(const std::string& name, const std::string& file) {
     if (name == name_of(dtype)) return dtype;
   }
   throw Error(ErrorKind::kCorruptData, "{}: there is no dtype \"{}\"", file, name);
+}
+
+StateShape state_from(const Json& json, const std::string& name) {
+  check(json.is_object() && json.contains("sizes") && json["sizes"].is_array(), ErrorKind::kCorruptData,
+        "{}: the states of a layer have no \"sizes\"", name);
+  StateShape shape{.sizes = {}, .input_width = json_int(json, "input_width", 0, name)};
+  for (const Json& size : json["sizes"]) {
+    check(size.is_number_integer(), ErrorKind::kCorruptData, "{}: the size of a state is no integer", name);
+    shape.sizes.push_back(json_int({{"size", size}}, "size", 0, name));
+  }
+  return shape;
 }
 
 CacheShape shape_from(const Json& json, const std::string& name) {
@@ -62,6 +75,7 @@ CacheShape shape_from(const Json& json, const std::string& name) {
                             .n_heads = json_int(layer, "n_heads", 0, name),
                             .key_dim = json_int(layer, "key_dim", 0, name),
                             .value_dim = json_int(layer, "value_dim", 0, name)});
+    if (layer.contains("state")) shape.layers.back().state = state_from(layer["state"], name);
   }
   return shape;
 }

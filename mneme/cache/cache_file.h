@@ -21,6 +21,13 @@ namespace mneme {
 ///                                                open block has to be cleared behind its last token, and its two
 ///                                                lists, each as a count and indices into those tensors (-1: let go)
 ///
+/// for layers with attention, and for layers with states
+///
+///   layer.l.states, layer.l.inputs               U8 [blocks, bytes of a block]
+///   layer.l.state_sequences                      I64: for each sequence its length, the tokens that its states have
+///                                                seen, that the kept ones have, and from where a crop may go back;
+///                                                the two blocks; the lists of snapshots and of inputs
+///
 /// and, if they were given, token_ids.s I64 for each sequence s.
 struct CacheFileInfo {
   CacheShape shape;

@@ -17,7 +17,8 @@ class LayerReader {
       : file_(file), tensors_(tensors), name_("layer." + std::to_string(layer)) {}
 
   /// Blocks of a table, which must be of so many bytes each. They stay where they are in the file.
-  std::vector<BlockRef> blocks(const char* table, std::int64_t block_bytes, KvStorage& storage) const {
+  std::vector<BlockRef> blocks(const char* table, std::int64_t block_bytes,
+                               std::vector<std::shared_ptr<BlockPool>>& pools) const {
     const Tensor& tensor = at(table, "U8", 2);
     const std::int64_t n = tensor.shape[0];
     require(n == 0 || tensor.shape[1] == block_bytes, "{} has blocks of {} bytes, this cache has blocks of {}", table,
@@ -27,19 +28,17 @@ class LayerReader {
     // The map is private: a block that is written to becomes memory of this process.
     auto blocks = pool->adopt(
         {.data = const_cast<std::byte*>(tensor.data.data()), .n_bytes = n * block_bytes, .owner = file_.file()}, n);
-    storage.adopted_pools.push_back(std::move(pool));
+    pools.push_back(std::move(pool));
     return blocks;
   }
 
   std::vector<KvSequence> sequences(const KvStorage& storage, const std::vector<BlockRef>& raw,
                                     const std::vector<BlockRef>& sealed, const std::vector<BlockRef>& first) {
-    const Tensor& tensor = at("sequences", "I64", 1);
-    numbers_.resize(tensor.data.size() / sizeof(std::int64_t));
-    if (!numbers_.empty()) std::memcpy(numbers_.data(), tensor.data.data(), tensor.data.size());
+    read_numbers("sequences");
     std::vector<KvSequence> result;
-    for (next_ = 0; next_ < numbers_.size();) {
+    while (next_ < numbers_.size()) {
       KvSequence::Parts parts;
-      parts.length = number(0, std::int64_t{1} << 53, "a length");
+      parts.length = number(0, kMostTokens, "a length");
       parts.first_held = number(0, parts.length, "a first held token");
       parts.stale_tail = number(0, 1, "a flag") != 0;
       const std::int64_t n_raw = number(0, std::ssize(numbers_), "a number of blocks");
@@ -53,7 +52,40 @@ class LayerReader {
     return result;
   }
 
+  std::vector<StateSequence> state_sequences(const std::vector<BlockRef>& states, const std::vector<BlockRef>& inputs,
+                                             bool recording) {
+    read_numbers("state_sequences");
+    std::vector<StateSequence> result;
+    while (next_ < numbers_.size()) {
+      StateSequence s;
+      s.length = number(0, kMostTokens, "a length");
+      s.computed = number(0, s.length, "a number of computed tokens");
+      s.first_kept = number(0, s.length, "a kept token");
+      s.first_recorded = number(0, s.length, "a recorded token");
+      s.states = block(states);
+      s.kept = block(states);
+      const std::int64_t n_snapshots = number(0, std::ssize(numbers_), "a number of blocks");
+      for (std::int64_t b = 0; b < n_snapshots; ++b) s.snapshots.push_back(block(states));
+      const std::int64_t n_inputs = number(0, std::ssize(numbers_), "a number of blocks");
+      for (std::int64_t b = 0; b < n_inputs; ++b) s.inputs.push_back(block(inputs));
+      const std::string fault = s.fault(recording);
+      require(fault.empty(), "sequence {} {}", result.size(), fault);
+      result.push_back(std::move(s));
+    }
+    return result;
+  }
+
  private:
+  static constexpr std::int64_t kMostTokens = std::int64_t{1} << 53;
+
+  /// The I64 numbers of a tensor, to be taken one by one.
+  void read_numbers(const char* table) {
+    const Tensor& tensor = at(table, "I64", 1);
+    numbers_.resize(tensor.data.size() / sizeof(std::int64_t));
+    if (!numbers_.empty()) std::memcpy(numbers_.data(), tensor.data.data(), tensor.data.size());
+    next_ = 0;
+  }
+
   template <class... Args>
   void require(bool right, fmt::format_string<Args...> format, Args&&... args) const {
     if (!right)
@@ -102,7 +134,27 @@ void check_same_shape(const CacheShape& saved, const CacheShape& wanted, const s
           "saved for another model",
           name, i, a.n_heads, a.key_dim, a.value_dim, a.retention.name(), b.n_heads, b.key_dim, b.value_dim,
           b.retention.name());
+    check(a.state == b.state, ErrorKind::kInvalidArgument,
+          "{}: layer {} has states of another size than the model's; it was saved for another model", name, i);
   }
+}
+
+std::vector<KvSequence> read_attention(LayerReader& reader, KvStorage& storage) {
+  std::vector<std::shared_ptr<BlockPool>>& pools = storage.adopted_pools;
+  const std::vector<BlockRef> raw = reader.blocks("raw", storage.layout.block_bytes(), pools);
+  std::vector<BlockRef> sealed, first;
+  if (storage.seals()) {
+    sealed = reader.blocks("sealed", storage.sealed_pool->block_bytes(), pools);
+    first = reader.blocks("first", storage.first_pool->block_bytes(), pools);
+  }
+  return reader.sequences(storage, raw, sealed, first);
+}
+
+std::vector<StateSequence> read_states(LayerReader& reader, const StateShape& shape, bool recording,
+                                       std::vector<std::shared_ptr<BlockPool>>& pools) {
+  const std::vector<BlockRef> states = reader.blocks("states", StateLayer::state_bytes(shape), pools);
+  const std::vector<BlockRef> inputs = reader.blocks("inputs", StateLayer::input_bytes(shape), pools);
+  return reader.state_sequences(states, inputs, recording);
 }
 
 }  // namespace
@@ -120,31 +172,36 @@ Cache Cache::load(const std::string& path, const CacheShape& shape, const CacheL
   for (const Tensor& tensor : file.tensors()) tensors[tensor.name] = &tensor;
 
   Cache cache(shape, info.options);
-  std::vector<std::int64_t> lengths;
+  std::optional<std::vector<std::int64_t>> lengths;
+  const auto check_lengths = [&](std::size_t l, const auto& layer) {
+    std::vector<std::int64_t> here;
+    for (std::int64_t i = 0; i < layer.n_sequences(); ++i) here.push_back(layer.length(i));
+    if (!lengths) lengths = here;
+    check(here == *lengths, ErrorKind::kCorruptData, "{}: layer {} holds sequences of [{}] tokens, layer 0 of [{}]",
+          path, l, fmt::join(here, ", "), fmt::join(*lengths, ", "));
+  };
   for (std::size_t l = 0; l < cache.layers_.size(); ++l) {
     LayerReader reader(file, tensors, l);
-    KvStorage storage = cache.layers_[l].storage();
-    const std::vector<BlockRef> raw = reader.blocks("raw", storage.layout.block_bytes(), storage);
-    std::vector<BlockRef> sealed, first;
-    if (storage.seals()) {
-      sealed = reader.blocks("sealed", storage.sealed_pool->block_bytes(), storage);
-      first = reader.blocks("first", storage.first_pool->block_bytes(), storage);
+    CacheLayer& layer = cache.layers_[l];
+    if (layer.has_attention()) {
+      KvStorage storage = layer.attention().storage();
+      std::vector<KvSequence> sequences = read_attention(reader, storage);
+      layer.attention().restore(std::move(storage), std::move(sequences), info.recording);
+      check_lengths(l, layer.attention());
     }
-    std::vector<KvSequence> sequences = reader.sequences(storage, raw, sealed, first);
-    std::vector<std::int64_t> of_layer;
-    for (const KvSequence& s : sequences) of_layer.push_back(s.length());
-    check(l == 0 || of_layer == lengths, ErrorKind::kCorruptData,
-          "{}: layer {} holds sequences of [{}] tokens, layer 0 of [{}]", path, l, fmt::join(of_layer, ", "),
-          fmt::join(lengths, ", "));
-    lengths = std::move(of_layer);
-    cache.layers_[l].restore(std::move(storage), std::move(sequences), info.recording);
+    if (layer.has_state()) {
+      std::vector<std::shared_ptr<BlockPool>> pools;
+      std::vector<StateSequence> sequences = read_states(reader, layer.state().shape(), info.recording, pools);
+      layer.state().restore(std::move(sequences), std::move(pools), info.recording);
+      check_lengths(l, layer.state());
+    }
   }
   if (info.options.max_cache_len) {
-    for (const std::int64_t length : lengths) {
+    for (const std::int64_t length : *lengths) {
       check(length <= *info.options.max_cache_len, ErrorKind::kCorruptData,
             "{}: a sequence of {} tokens in a static cache of {}", path, length, *info.options.max_cache_len);
     }
-    if (!lengths.empty()) cache.reserve_rows(std::ssize(lengths));
+    if (!lengths->empty()) cache.reserve_rows(std::ssize(*lengths));
   }
   return cache;
 }

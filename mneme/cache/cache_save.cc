@@ -34,6 +34,43 @@ std::span<const std::byte> bytes_of(const std::vector<std::int64_t>& numbers) {
   return std::as_bytes(std::span(numbers));
 }
 
+/// Adds the blocks of a layer to the file; gives the numbers of its sequences.
+std::vector<std::int64_t> add_blocks(SafetensorsWriter& writer, const std::string& name, const KvLayer& layer) {
+  const KvStorage& storage = layer.storage();
+  BlockTable raw(layer.layout().block_bytes()), sealed(storage.seals() ? storage.sealed_pool->block_bytes() : 0),
+      first(storage.seals() ? storage.first_pool->block_bytes() : 0);
+  std::vector<std::int64_t> numbers;
+  for (std::int64_t i = 0; i < layer.n_sequences(); ++i) {
+    const KvSequence& s = layer.sequence(i);
+    numbers.insert(numbers.end(), {s.length(), s.first_held(), s.stale_tail(), s.raw().size()});
+    for (std::int64_t b = 0; b < s.raw().size(); ++b) numbers.push_back(raw.index_of(s.raw().at(b)));
+    numbers.push_back(s.n_sealed());
+    for (std::int64_t b = 0; b < s.n_sealed(); ++b)
+      numbers.push_back((b == 0 ? first : sealed).index_of(s.sealed().at(b)));
+  }
+  // Encoded blocks first: their bytes are multiples of 64, so that each of them begins at one.
+  sealed.add_to(writer, name + ".sealed");
+  first.add_to(writer, name + ".first");
+  raw.add_to(writer, name + ".raw");
+  return numbers;
+}
+
+std::vector<std::int64_t> add_blocks(SafetensorsWriter& writer, const std::string& name, const StateLayer& layer) {
+  BlockTable states(StateLayer::state_bytes(layer.shape())), inputs(StateLayer::input_bytes(layer.shape()));
+  std::vector<std::int64_t> numbers;
+  for (std::int64_t i = 0; i < layer.n_sequences(); ++i) {
+    const StateSequence& s = layer.sequence(i);
+    numbers.insert(numbers.end(), {s.length, s.computed, s.first_kept, s.first_recorded, states.index_of(s.states),
+                                   states.index_of(s.kept), s.snapshots.size()});
+    for (std::int64_t b = 0; b < s.snapshots.size(); ++b) numbers.push_back(states.index_of(s.snapshots.at(b)));
+    numbers.push_back(s.inputs.size());
+    for (std::int64_t b = 0; b < s.inputs.size(); ++b) numbers.push_back(inputs.index_of(s.inputs.at(b)));
+  }
+  states.add_to(writer, name + ".states");
+  inputs.add_to(writer, name + ".inputs");
+  return numbers;
+}
+
 }  // namespace
 
 void Cache::save(const std::string& path, const CacheSaveOptions& options) const {
@@ -43,41 +80,22 @@ void Cache::save(const std::string& path, const CacheSaveOptions& options) const
         "save: token ids of {} sequences were given with a cache that holds {}", options.token_ids.size(),
         n_sequences());
   SafetensorsWriter writer;
-  CacheFileInfo info{.shape = {.layers = {}, .dtype = layers_.front().layout().format, .device = device_},
+  CacheFileInfo info{.shape = shape_,
                      .options = options_,
                      .recording = layers_.front().recording(),
                      .model = options.model,
                      .token_ids = {}};
-  info.options.dtype = layers_.front().layout().format;
-  std::vector<std::vector<std::int64_t>> lists;
-  lists.reserve(layers_.size());
+  info.shape.dtype = options_.dtype.value_or(shape_.dtype);
+  info.options.dtype = info.shape.dtype;
+  std::vector<std::pair<std::string, std::vector<std::int64_t>>> lists;
   for (std::size_t l = 0; l < layers_.size(); ++l) {
-    const KvLayer& layer = layers_[l];
-    const kernels::BlockLayout& layout = layer.layout();
-    info.shape.layers.push_back({.retention = layer.retention(),
-                                 .n_heads = layout.n_heads,
-                                 .key_dim = layout.key_dim,
-                                 .value_dim = layout.value_dim});
-    const KvStorage& storage = layer.storage();
-    BlockTable raw(layout.block_bytes()), sealed(storage.seals() ? storage.sealed_pool->block_bytes() : 0),
-        first(storage.seals() ? storage.first_pool->block_bytes() : 0);
-    std::vector<std::int64_t>& numbers = lists.emplace_back();
-    for (std::int64_t i = 0; i < layer.n_sequences(); ++i) {
-      const KvSequence& s = layer.sequence(i);
-      numbers.insert(numbers.end(), {s.length(), s.first_held(), s.stale_tail(), s.raw().size()});
-      for (std::int64_t b = 0; b < s.raw().size(); ++b) numbers.push_back(raw.index_of(s.raw().at(b)));
-      numbers.push_back(s.n_sealed());
-      for (std::int64_t b = 0; b < s.n_sealed(); ++b)
-        numbers.push_back((b == 0 ? first : sealed).index_of(s.sealed().at(b)));
-    }
-    // Encoded blocks first: their bytes are multiples of 64, so that each of them begins at one.
     const std::string name = "layer." + std::to_string(l);
-    sealed.add_to(writer, name + ".sealed");
-    first.add_to(writer, name + ".first");
-    raw.add_to(writer, name + ".raw");
+    if (layers_[l].has_attention())
+      lists.emplace_back(name + ".sequences", add_blocks(writer, name, layers_[l].attention()));
+    if (layers_[l].has_state())
+      lists.emplace_back(name + ".state_sequences", add_blocks(writer, name, layers_[l].state()));
   }
-  for (std::size_t l = 0; l < layers_.size(); ++l)
-    writer.add("layer." + std::to_string(l) + ".sequences", "I64", {std::ssize(lists[l])}, {bytes_of(lists[l])});
+  for (const auto& [name, numbers] : lists) writer.add(name, "I64", {std::ssize(numbers)}, {bytes_of(numbers)});
   for (std::size_t s = 0; s < options.token_ids.size(); ++s) {
     const std::vector<std::int64_t>& ids = options.token_ids[s];
     writer.add("token_ids." + std::to_string(s), "I64", {std::ssize(ids)}, {bytes_of(ids)});

@@ -10,13 +10,14 @@ EncoderDecoderCache::EncoderDecoderCache(Cache self_attention_cache, Cache cross
         ErrorKind::kInvalidArgument,
         "a self-attention cache of {} sequences and a cross-attention cache of {} do not go together; reset() one",
         self_.n_sequences(), cross_.n_sequences());
-  const std::vector<KvLayer>& layers = cross_.layers();
+  const std::vector<CacheLayer>& layers = cross_.layers();
   for (std::size_t i = 0; i < layers.size(); ++i) {
+    const Retention& retention = layers[i].attention().retention();
     check(
-        !layers[i].retention().limited(), ErrorKind::kInvalidArgument,
+        !retention.limited(), ErrorKind::kInvalidArgument,
         "layer {} of the cross-attention cache keeps {}, but a decoder sees all of the encoder's states; make it from "
         "the model's cross_cache_shape",
-        i, layers[i].retention().name());
+        i, retention.name());
   }
 }
 
@@ -38,7 +39,7 @@ void EncoderDecoderCache::prepare_cross(std::span<const std::int64_t> counts) {
 
 std::pair<at::Tensor, at::Tensor> EncoderDecoderCache::update_cross(const at::Tensor& keys, const at::Tensor& values,
                                                                     std::int64_t layer_idx) {
-  const KvLayer& layer = cross_.layer(layer_idx);
+  const CacheLayer& layer = cross_.layer(layer_idx);
   for (std::int64_t i = 0; i < layer.n_sequences(); ++i) {
     check(layer.length(i) == 0, ErrorKind::kFailedPrecondition,
           "layer {} of the cross-attention cache is written once and holds {} tokens already; reset() it for another "

@@ -203,16 +203,19 @@ CachePlan plan_cache(const CacheShape& shape, const CacheOptions& options) {
   const std::optional<Chooser> chooser = options.quantized ? std::optional<Chooser>(options.config) : std::nullopt;
   for (std::size_t i = 0; i < shape.layers.size(); ++i) {
     const LayerShape& wanted = shape.layers[i];
-    LayerPlan layer{
-        .retention = wanted.retention,
-        .layout = raw_layout(options.dtype.value_or(shape.dtype), wanted.n_heads, wanted.key_dim, wanted.value_dim)};
-    if (chooser) {
-      const CodecChoice choice = chooser->choice(static_cast<std::int64_t>(i));
-      layer.codec = make_codec(choice, layer.layout);
-      layer.residual_blocks = (choice.residual + kBlockTokens - 1) / kBlockTokens;
-      layer.rotate_values = choice.rotate_values;
+    LayerPlan layer{.retention = wanted.retention, .state = wanted.state};
+    if (wanted.has_attention()) {
+      layer.layout = raw_layout(options.dtype.value_or(shape.dtype), wanted.n_heads, wanted.key_dim, wanted.value_dim);
+      layer.offloaded = !plan.offload_device.empty() && !(only_non_sliding && wanted.retention.limited());
     }
-    layer.offloaded = !plan.offload_device.empty() && !(only_non_sliding && wanted.retention.limited());
+    if (chooser) {
+      const CodecChoice choice = chooser->choice(static_cast<std::int64_t>(i));  // an error for layers without keys too
+      if (layer.has_attention()) {
+        layer.codec = make_codec(choice, layer.layout);
+        layer.residual_blocks = (choice.residual + kBlockTokens - 1) / kBlockTokens;
+        layer.rotate_values = choice.rotate_values;
+      }
+    }
     plan.layers.push_back(std::move(layer));
   }
   const bool is_static = options.max_cache_len.has_value(), offloaded = !plan.offload_device.empty();

@@ -26,14 +26,17 @@ struct CacheOptions {
 };
 
 /// What one layer of a cache will be: chosen once, shown by `mneme inspect`, and what the cache is then built from.
+/// Codecs and offloading are for keys and values: states are float32 and stay on the device.
 struct LayerPlan {
   Retention retention = Retention::all();
-  kernels::BlockLayout layout = {};                     ///< of raw blocks
+  kernels::BlockLayout layout = {};                     ///< of raw blocks; no heads: a layer without attention
   std::shared_ptr<const quant::BlockCodec> codec = {};  ///< of sealed blocks, or none
   std::int64_t residual_blocks = 0;
   bool rotate_values = false;
   bool offloaded = false;
+  std::optional<StateShape> state = {};
 
+  bool has_attention() const { return layout.n_heads > 0; }
   /// "bfloat16", "int8", "kivi4+2".
   std::string codec_name() const;
   /// Bytes of a block once it is sealed.

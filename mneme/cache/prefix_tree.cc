@@ -61,8 +61,7 @@ namespace {
 std::int64_t exact_length(const Cache& cache, std::int64_t length) {
   for (std::int64_t before = -1; before != length;) {
     before = length;
-    for (const KvLayer& layer : cache.layers())
-      length = layer.sequence(0).exact_length(layer.storage(), length, layer.recording());
+    for (const CacheLayer& layer : cache.layers()) length = layer.exact_length(0, length);
   }
   return length;
 }
@@ -155,7 +154,7 @@ bool PrefixTree::insert(std::span<const std::int64_t> ids, const Cache& cache, s
 
 /// Adds a cache's resident blocks to those held, or takes them away.
 void PrefixTree::count(const Cache& cache, int change) {
-  for (const KvLayer& layer : cache.layers()) {
+  for (const CacheLayer& layer : cache.layers()) {
     layer.each_block([&](const BlockRef& block) {
       const BlockPool& pool = *block.pool();
       if (!pool.tier().resident()) return;

@@ -28,7 +28,8 @@ struct PrefixTreeOptions {
 /// a cold run over the same ids: the tree goes back to the longest length that every layer still knows exactly. Layers
 /// of full attention without a codec serve any length, one open block included; a full window, or blocks whose raw
 /// numbers were given up for codes, only lengths near the end of an entry (insert at turns of a chat, and behind a
-/// system prompt). Ids are compared one by one; nothing rests on a hash. Thread safe.
+/// system prompt). States serve the length of an entry, and any length from where its past is recorded
+/// (activate_past_recording() before the prompt). Ids are compared one by one; nothing rests on a hash. Thread safe.
 class PrefixTree {
  public:
   /// Throws Error(kInvalidArgument) for limits below 1.

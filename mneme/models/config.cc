@@ -181,6 +181,20 @@ std::int64_t quotient(std::int64_t value, std::int64_t divisor, const char* what
   return value / divisor;
 }
 
+/// Heads, what each layer sees, rotary embedding. `json` is the whole file.
+void read_attention(const Keys& keys, const Json& json, ModelConfig& config) {
+  config.num_attention_heads = keys.size("num_attention_heads");
+  check(config.num_attention_heads > 0, ErrorKind::kCorruptData, "{}: \"num_attention_heads\" must not be null",
+        keys.file);
+  config.num_key_value_heads = keys.size("num_key_value_heads", config.num_attention_heads);
+  quotient(config.num_attention_heads, config.num_key_value_heads, "attention heads and key/value heads", keys.file);
+  config.head_dim = keys.has("head_dim") ? keys.size("head_dim")
+                                         : quotient(config.hidden_size, config.num_attention_heads,
+                                                    "hidden size and attention heads", keys.file);
+  plan_layers(keys, config);
+  config.rope = rope_from(json, config.max_position_embeddings, keys.file);
+}
+
 }  // namespace
 
 ModelConfig ModelConfig::from_pretrained(const std::string& path) {
@@ -215,19 +229,16 @@ ModelConfig ModelConfig::from_json(const Json& json, const std::string& name) {
   const Keys keys{row, name, config_aliases(config.model_type)};
   config.vocab_size = keys.size("vocab_size");
   config.hidden_size = keys.size("hidden_size");
-  config.intermediate_size = keys.size("intermediate_size");
+  // A type with `expand` has its inner width from it, unless the file says one.
+  config.intermediate_size = keys.size("intermediate_size", keys.size("expand") * config.hidden_size);
   config.num_hidden_layers = keys.size("num_hidden_layers", 0, kMaxLayers);
-  config.num_attention_heads = keys.size("num_attention_heads");
   config.max_position_embeddings = keys.size("max_position_embeddings");
-  for (const char* key : {"vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
-                          "max_position_embeddings"}) {
+  for (const char* key : {"vocab_size", "hidden_size", "num_hidden_layers", "max_position_embeddings"}) {
     check(keys.has(key), ErrorKind::kCorruptData, "{}: \"{}\" must not be null", name, keys.spelled(key));
   }
-  config.num_key_value_heads = keys.size("num_key_value_heads", config.num_attention_heads);
-  quotient(config.num_attention_heads, config.num_key_value_heads, "attention heads and key/value heads", name);
-  config.head_dim = keys.has("head_dim") ? keys.size("head_dim")
-                                         : quotient(config.hidden_size, config.num_attention_heads,
-                                                    "hidden size and attention heads", name);
+  check(config.intermediate_size > 0, ErrorKind::kCorruptData, "{}: \"intermediate_size\" must not be null", name);
+  check(config.intermediate_size <= kMaxSize, ErrorKind::kCorruptData,
+        "{}: \"expand\" makes an inner width of {}, at most {} is possible", name, config.intermediate_size, kMaxSize);
   config.rms_norm_eps = keys.positive("rms_norm_eps", config.rms_norm_eps);
   config.hidden_act = json_string(row, "hidden_act", config.hidden_act, name);
   config.tie_word_embeddings = json_bool(row, "tie_word_embeddings", false, name);
@@ -236,8 +247,7 @@ ModelConfig ModelConfig::from_json(const Json& json, const std::string& name) {
   config.bos_token_id = keys.token("bos_token_id");
   config.pad_token_id = keys.token("pad_token_id");
   config.eos_token_id = keys.tokens("eos_token_id");
-  plan_layers(keys, config);
-  config.rope = rope_from(json, config.max_position_embeddings, name);
+  if (row.contains("num_attention_heads")) read_attention(keys, json, config);
   config.dtype = dtype_from(json, name);
   return config;
 }

@@ -44,7 +44,7 @@ struct ModelConfig {
   bool mlp_bias = false;
   std::optional<std::int64_t> sliding_window;        ///< set only if at least one layer slides
   std::optional<std::int64_t> attention_chunk_size;  ///< set only if at least one layer is chunked
-  std::vector<LayerType> layer_types;                ///< [num_hidden_layers]
+  std::vector<LayerType> layer_types;                ///< [num_hidden_layers]; empty for a type without attention
   RopeConfig rope;
   std::optional<std::int64_t> bos_token_id, pad_token_id;
   std::vector<std::int64_t> eos_token_id;

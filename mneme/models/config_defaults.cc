@@ -33,6 +33,12 @@ constexpr std::string_view kRows = R"({
     "use_sliding_window": false, "sliding_window": 4096, "max_window_layers": 28, "layer_types": null,
     "bos_token_id": null, "eos_token_id": null, "pad_token_id": null
   },
+  "mamba": {
+    "vocab_size": 50280, "hidden_size": 768, "intermediate_size": null, "expand": 2, "num_hidden_layers": 32,
+    "state_size": 16, "conv_kernel": 4, "time_step_rank": "auto", "use_bias": false, "use_conv_bias": true,
+    "layer_norm_epsilon": 1e-5, "hidden_act": "silu", "tie_word_embeddings": true,
+    "max_position_embeddings": 2147483647, "bos_token_id": 0, "eos_token_id": 0, "pad_token_id": 0
+  },
   "t5": {
     "vocab_size": 32128, "d_model": 512, "d_kv": 64, "d_ff": 2048, "num_layers": 6, "num_decoder_layers": null,
     "num_heads": 8, "relative_attention_num_buckets": 32, "relative_attention_max_distance": 128,

@@ -98,7 +98,7 @@ void Decoder::forward(const TokenBatch& batch, Cache& cache, std::span<const std
   }
   const ops::Rope::Table angles = rope_.table(workspace, batch.positions);
   for (std::size_t i = 0; i < layers_.size(); ++i) {
-    attention(workspace, layers_[i], cache.layers()[i], batch, angles, hidden);
+    attention(workspace, layers_[i], cache.layers()[i].attention(), batch, angles, hidden);
     mlp(workspace, layers_[i], hidden);
   }
   const ops::Rows last = ops::scratch_rows(workspace, logits.n, width);

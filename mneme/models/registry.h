@@ -20,12 +20,15 @@ using ModelFactory = std::unique_ptr<Model> (*)(const ModelConfig& config, const
 /// The same for an encoder-decoder.
 using Seq2SeqFactory = std::unique_ptr<Seq2SeqModel> (*)(const ModelConfig& config, const Weights& weights, DType dtype,
                                                          at::Device device);
+/// What a cache for a model must hold, from its config alone.
+using CacheShapeFunction = CacheShape (*)(const ModelConfig& config, DType dtype, at::Device device);
 
 /// One row of the registry: an architecture file offers one for each model_type that it builds.
 struct Architecture {
   const char* model_type;
   ModelFactory build;                      ///< null for encoder-decoders
   Seq2SeqFactory build_seq2seq = nullptr;  ///< theirs
+  CacheShapeFunction cache_shape = cache_shape_of;
 };
 
 /// The row of a model type. Throws Error(kUnsupported) with the types that are known.

@@ -26,7 +26,7 @@ void encode_into(const Seq2SeqModel& model, const TokenBatch& source, EncoderDec
   model.encode(source, cross.workspace(), states);
   model.write_cross(states, source.row_starts, cross);
   try {
-    for (const KvLayer& layer : cross.layers()) layer.check_written();
+    for (const CacheLayer& layer : cross.layers()) layer.check_written();
   } catch (const Error&) {
     cross.reset();
     throw;

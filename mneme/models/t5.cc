@@ -89,7 +89,7 @@ class T5 final : public Seq2SeqModel {
     for (const Block& block : encoder_.blocks) {
       scratch.reset();
       scratch.prepare(counts);
-      KvLayer& kv = scratch.layers().front();
+      KvLayer& kv = scratch.layers().front().attention();
       self_attention(workspace, block, states, [&](const KeyValueRows& rows, AttendQuery query, const ops::Rows& out) {
         query.relative_bias = encoder_.bias;
         kv.append(workspace, source.row_starts, rows);
@@ -106,7 +106,8 @@ class T5 final : public Seq2SeqModel {
     const ops::Rows both = ops::scratch_rows(workspace, states.n, 2 * inner());
     for (std::size_t i = 0; i < decoder_.blocks.size(); ++i) {
       decoder_.blocks[i].cross_keys_values.forward(workspace, states, both);
-      cross.layers()[i].append(workspace, row_starts, {.keys = both, .values = both, .value_offset = inner()});
+      cross.layers()[i].attention().append(workspace, row_starts,
+                                           {.keys = both, .values = both, .value_offset = inner()});
     }
   }
 
@@ -120,9 +121,9 @@ class T5 final : public Seq2SeqModel {
       const Block& block = decoder_.blocks[i];
       self_attention(workspace, block, hidden, [&](const KeyValueRows& rows, AttendQuery query, const ops::Rows& out) {
         query.relative_bias = decoder_.bias;
-        cache.layers()[i].attend(workspace, batch.row_starts, rows, query, out);
+        cache.layers()[i].attention().attend(workspace, batch.row_starts, rows, query, out);
       });
-      cross_attention(workspace, block, cross.layers()[i], batch.row_starts, hidden);
+      cross_attention(workspace, block, cross.layers()[i].attention(), batch.row_starts, hidden);
       feed_forward(workspace, block, hidden);
     }
     const ops::Rows last = ops::scratch_rows(workspace, logits.n, hidden.width);

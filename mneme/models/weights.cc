@@ -14,8 +14,8 @@
 #include "mneme/base/gguf_file.h"
 #include "mneme/base/json.h"
 #include "mneme/base/printable.h"
-#include "mneme/models/gguf_names.h"
 #include "mneme/base/safetensors.h"
+#include "mneme/models/gguf_names.h"
 
 namespace mneme {
 namespace {

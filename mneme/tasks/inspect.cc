@@ -5,6 +5,7 @@
 #include "mneme/base/error.h"
 #include "mneme/base/thread_pool.h"
 #include "mneme/cache/plan.h"
+#include "mneme/cache/state_layer.h"
 #include "mneme/generate/cache_options.h"
 #include "mneme/kernels/kernels.h"
 #include "mneme/models/registry.h"
@@ -44,18 +45,32 @@ double bytes_per_token(const CachePlan& plan) {
   return total;
 }
 
+/// Bytes of the states of a sequence, whatever its length.
+std::int64_t state_bytes(const CachePlan& plan) {
+  std::int64_t total = 0;
+  for (const LayerPlan& layer : plan.layers) total += layer.state ? StateLayer::state_bytes(*layer.state) : 0;
+  return total;
+}
+
 Json layer_facts(const LayerPlan& layer, const CachePlan& plan, bool is_static) {
-  Json facts = {{"retention", layer.retention.name()},
-                {"codec", layer.codec_name()},
-                {"growth", is_static ? "static" : "dynamic"},
-                {"placement", layer.offloaded ? plan.offload_device : "device"},
-                {"heads", layer.layout.n_heads},
-                {"key_dim", layer.layout.key_dim},
-                {"value_dim", layer.layout.value_dim},
-                {"bytes_per_token", layer.bytes_per_token()}};
+  Json facts = {{"growth", is_static ? "static" : "dynamic"}};
+  if (layer.has_attention()) {
+    facts.update({{"retention", layer.retention.name()},
+                  {"codec", layer.codec_name()},
+                  {"placement", layer.offloaded ? plan.offload_device : "device"},
+                  {"heads", layer.layout.n_heads},
+                  {"key_dim", layer.layout.key_dim},
+                  {"value_dim", layer.layout.value_dim},
+                  {"bytes_per_token", layer.bytes_per_token()}});
+  }
   if (layer.codec) {
     facts["raw"] = mneme::name_of(layer.layout.format);
     facts["residual_length"] = layer.residual_blocks * kernels::kBlockTokens;
+  }
+  if (layer.state) {
+    facts["states"] = layer.state->sizes;
+    facts["state_bytes"] = StateLayer::state_bytes(*layer.state);
+    facts["recorded_bytes_per_token"] = StateLayer::input_bytes(*layer.state) / kernels::kBlockTokens;
   }
   return facts;
 }
@@ -85,10 +100,12 @@ Json cache_plan(const CacheShape& shape, const CacheOptions& options) {
       // groups that these heads cannot have
     }
   }
-  return {{"implementation", plan.implementation},
-          {"plan", layer_groups(plan, options.max_cache_len.has_value())},
-          {"block_tokens", kernels::kBlockTokens},
-          {"bytes_per_token", std::move(sizes)}};
+  Json facts = {{"implementation", plan.implementation},
+                {"plan", layer_groups(plan, options.max_cache_len.has_value())},
+                {"block_tokens", kernels::kBlockTokens},
+                {"bytes_per_token", std::move(sizes)}};
+  if (const std::int64_t bytes = state_bytes(plan)) facts["state_bytes"] = bytes;
+  return facts;
 }
 
 Json tokenizer_facts(const std::string& path) {
@@ -139,7 +156,7 @@ Json inspect(const InspectRequest& request) {
                    {"num_key_value_heads", config.num_key_value_heads},
                    {"head_dim", config.head_dim},
                    {"max_position_embeddings", config.max_position_embeddings}}}};
-  result["cache"] = cache_plan(cache_shape_of(config, dtype, at::kCPU), cache_options);
+  result["cache"] = cache_plan(architecture.cache_shape(config, dtype, at::kCPU), cache_options);
   if (architecture.build_seq2seq)
     result["cross_cache"] = cache_plan(cross_cache_shape_of(config, dtype, at::kCPU), cache_options);
   result["tokenizer"] = tokenizer_facts(request.model.path);

@@ -143,12 +143,12 @@ TEST(ContractRows, KeysAndValuesKeepTheirOwn) {
     }
     cache.repeat_interleave(2);
     cache.reorder({5, 0, 2});
-    for (const KvLayer& layer : cache.layers()) {
+    for (const CacheLayer& layer : cache.layers()) {
       const at::Tensor expected = at::tensor({3.0f, 1.0f, 2.0f}).view({3, 1, 1, 1});
       EXPECT_TRUE((layer.keys().to(at::kFloat) == expected).all().item<bool>());
       // Rotating there and back rounds twice.
       EXPECT_TRUE(at::allclose(layer.values().to(at::kFloat), 10 * expected.expand_as(layer.values()),
-                               layer.storage().rotate_values ? 1e-2 : 0, 0));
+                               layer.attention().storage().rotate_values ? 1e-2 : 0, 0));
       EXPECT_EQ(layer.keys().sizes().slice(0, 2), at::IntArrayRef({3, 2}));
     }
   });
@@ -167,7 +167,7 @@ TEST(ContractReset, IsAsNew) {
     if (!kind.fixed) {
       EXPECT_EQ(c.cache().n_bytes(), 0);
     }
-    for (const KvLayer& layer : c.cache().layers()) EXPECT_FALSE(layer.recording());
+    for (const CacheLayer& layer : c.cache().layers()) EXPECT_FALSE(layer.attention().recording());
     ASSERT_NO_FATAL_FAILURE(c.append({40}));  // another number of sequences
     ASSERT_NO_FATAL_FAILURE(c.append({90}));
     ASSERT_NO_FATAL_FAILURE(c.expect_same());
@@ -179,7 +179,7 @@ TEST(ContractReset, IsAsNew) {
 /// The bytes of all blocks that a cache holds, sequence by sequence.
 std::vector<std::byte> bytes_of(const Cache& cache) {
   std::vector<std::byte> all;
-  for (const KvLayer& layer : cache.layers()) {
+  for (const CacheLayer& layer : cache.layers()) {
     layer.each_block([&](const BlockRef& block) {
       all.insert(all.end(), block.data(), block.data() + block.pool()->block_bytes());
     });
@@ -271,7 +271,7 @@ TEST(ContractMemory, PastTheBudgetNothingChanges) {
   for_each_kind([](const CacheKind& kind) {
     std::int64_t budget = 1;  // three blocks of every layer
     const Cache plain = kind.make();
-    for (const KvLayer& layer : plain.layers()) budget += 3 * layer.layout().block_bytes();
+    for (const CacheLayer& layer : plain.layers()) budget += 3 * layer.attention().layout().block_bytes();
     CacheOptions options = kind.options(128);
     options.config.max_cache_bytes = budget;
     CheckedCache c(kind, Cache(kind.shape(), options));

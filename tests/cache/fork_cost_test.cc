@@ -33,14 +33,14 @@ CacheShape smollm2() {
 
 /// Appends n tokens to every layer; no queries attend to them.
 void append(Cache& cache, std::int64_t n) {
-  const kernels::BlockLayout& layout = cache.layers()[0].layout();
+  const kernels::BlockLayout& layout = cache.layers()[0].attention().layout();
   Matrix rows(n, layout.n_heads * layout.key_dim), nothing(n, 0);
   std::ranges::fill(rows.values, 1.0f);
   const std::int64_t counts[] = {n}, row_starts[] = {0, n};
   cache.prepare(counts);
-  for (KvLayer& layer : cache.layers()) {
-    layer.attend(cache.workspace(), row_starts, {.keys = rows.rows(), .values = rows.rows()},
-                 {.q = nothing.rows(), .n_heads = 0}, nothing.rows());
+  for (CacheLayer& layer : cache.layers()) {
+    layer.attention().attend(cache.workspace(), row_starts, {.keys = rows.rows(), .values = rows.rows()},
+                             {.q = nothing.rows(), .n_heads = 0}, nothing.rows());
   }
 }
 
@@ -55,7 +55,7 @@ std::int64_t allocated_bytes() {
 
 std::set<const Block*> blocks_of(const Cache& cache) {
   std::set<const Block*> blocks;
-  for (const KvLayer& layer : cache.layers()) {
+  for (const CacheLayer& layer : cache.layers()) {
     layer.each_block([&](const BlockRef& block) { blocks.insert(block.get()); });
   }
   return blocks;

@@ -28,7 +28,7 @@ using Ids = std::vector<std::int64_t>;
 void feed(Cache& cache, std::span<const std::int64_t> ids) {
   for (std::size_t l = 0; l < cache.layers().size(); ++l) {
     const std::int64_t first = cache.layers()[l].n_sequences() ? cache.layers()[l].length(0) : 0;
-    const kernels::BlockLayout& layout = cache.layers()[l].layout();
+    const kernels::BlockLayout& layout = cache.layers()[l].attention().layout();
     const auto tokens = [&](std::int64_t dim) {
       at::Tensor t = at::empty({1, layout.n_heads, std::ssize(ids) - first, dim}, at::kFloat);
       for (std::int64_t i = 0; i < t.size(2); ++i) {
@@ -54,7 +54,7 @@ void expect_equal(const Cache& a, const Cache& b) {
   for (std::size_t l = 0; l < a.layers().size(); ++l) {
     EXPECT_TRUE(at::equal(a.layers()[l].keys(), b.layers()[l].keys())) << "layer " << l;
     EXPECT_TRUE(at::equal(a.layers()[l].values(), b.layers()[l].values())) << "layer " << l;
-    EXPECT_EQ(a.layers()[l].sequence(0).n_sealed(), b.layers()[l].sequence(0).n_sealed());
+    EXPECT_EQ(a.layers()[l].attention().sequence(0).n_sealed(), b.layers()[l].attention().sequence(0).n_sealed());
   }
 }
 
@@ -130,7 +130,7 @@ TEST(PrefixTree, AHitEqualsAColdRun) {
 
 TEST(PrefixTree, TheLeastRecentlyUsedGoes) {
   const CacheKind kind{.layers = {layer_of(Retention::all())}};
-  const std::int64_t block = kind.make().layers()[0].layout().block_bytes();
+  const std::int64_t block = kind.make().layers()[0].attention().layout().block_bytes();
   PrefixTree tree({.max_bytes = 3 * block});
   for (const std::int64_t from : {0, 1000, 2000}) tree.insert(iota(64, from), made(kind, iota(64, from)));
   EXPECT_EQ(tree.n_bytes(), 3 * block);
@@ -145,7 +145,7 @@ TEST(PrefixTree, TheLeastRecentlyUsedGoes) {
 
 TEST(PrefixTree, SpillsInsteadOfForgetting) {
   const TempFolder folder;
-  const std::int64_t block = kFull.make().layers()[0].layout().block_bytes();
+  const std::int64_t block = kFull.make().layers()[0].attention().layout().block_bytes();
   PrefixTree tree({.max_bytes = 3 * block, .spill_folder = folder.path(), .max_spill_bytes = 40 * block});
   for (const std::int64_t from : {0, 1000, 2000}) tree.insert(iota(128, from), made(kFull, iota(128, from)));
   EXPECT_EQ(tree.size(), 3);

@@ -31,7 +31,7 @@ TEST(StaticCache, TakesMemoryAtConstructionWhereTheBatchIsKnown) {
   const StaticCache known(shape(), {.max_cache_len = 100, .max_batch_size = 3});
   EXPECT_EQ(known.implementation(), "static");
   EXPECT_EQ(known.max_length(), 100);
-  const std::int64_t block = known.layers()[0].layout().block_bytes();
+  const std::int64_t block = known.layers()[0].attention().layout().block_bytes();
   EXPECT_EQ(known.n_bytes(), 3 * 2 * block);
   StaticCache unknown(shape(), {.max_cache_len = 100});
   EXPECT_EQ(unknown.n_bytes(), 0);
@@ -44,7 +44,7 @@ TEST(StaticCache, AWindowTakesWhatItNeeds) {
   CacheShape windowed = shape();
   windowed.layers[0].retention = Retention::last(64);
   const StaticCache cache(windowed, {.max_cache_len = 100000, .max_batch_size = 1});
-  EXPECT_LE(cache.n_bytes(), 4 * cache.layers()[0].layout().block_bytes());
+  EXPECT_LE(cache.n_bytes(), 4 * cache.layers()[0].attention().layout().block_bytes());
 }
 
 TEST(StaticCache, RefusesWhatCannotBe) {

@@ -31,6 +31,17 @@ TEST(InspectCommandTest, ShowsWindowsAndWhatIsMissing) {
   EXPECT_THAT(result["tokenizer"]["problem"].get<std::string>(), ::testing::HasSubstr("tokenizer.json"));
 }
 
+TEST(InspectCommandTest, ShowsStatesAndTheirConstantBytes) {
+  const Json result = run_json({"inspect", "--model", MNEME_TEST_DATA "/models/mamba"});
+  const Json& layers = result["cache"]["plan"][0];
+  EXPECT_EQ(layers["layers"], "0-3");
+  EXPECT_EQ(layers["states"], Json({3 * 128, 128 * 16}));  // three tokens of the convolution, 16 numbers a channel
+  EXPECT_EQ(layers["state_bytes"], 4 * (3 * 128 + 128 * 16));
+  EXPECT_FALSE(layers.contains("heads"));
+  EXPECT_EQ(result["cache"]["state_bytes"], 4 * 4 * (3 * 128 + 128 * 16));
+  EXPECT_EQ(result["cache"]["bytes_per_token"]["float32"], 0);
+}
+
 TEST(InspectCommandTest, ReadsAsAPageWithoutJson) {
   const TinyModel model;
   const Finished finished = run({"inspect", "--model", model.path()});

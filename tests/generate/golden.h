@@ -17,6 +17,9 @@ using Rows = std::vector<std::vector<std::int64_t>>;
 /// The small reference models, and what transformers answers on them (tests/golden/make_goldens.py).
 inline const std::vector<std::string> kGoldenModels = {"llama", "llama_rope3", "mistral_window8", "qwen2", "qwen3"};
 
+/// Those of them that know no positions, since their layers are recurrent.
+inline const std::vector<std::string> kRecurrentGoldenModels = {"mamba", "mamba_options"};
+
 inline std::string golden_path(const std::string& name) { return MNEME_TEST_DATA "/models/" + name; }
 
 inline std::shared_ptr<const CausalLM> golden_model(const std::string& name, at::ScalarType dtype = at::kFloat) {

@@ -91,6 +91,8 @@ TEST_P(GoldenTest, SameBitsHoweverComputedInFloat16) { expect_same_bits(GetParam
 
 INSTANTIATE_TEST_SUITE_P(Models, GoldenTest, ::testing::ValuesIn(testing::kGoldenModels),
                          [](const auto& test) { return test.param; });
+INSTANTIATE_TEST_SUITE_P(RecurrentModels, GoldenTest, ::testing::ValuesIn(testing::kRecurrentGoldenModels),
+                         [](const auto& test) { return test.param; });
 
 }  // namespace
 }  // namespace mneme

@@ -139,11 +139,11 @@ TEST(Config, RawHoldsTheFilesKeysAndTheDefaults) {
 }
 
 TEST(Config, AnUnknownModelTypeIsLeftToTheRegistry) {
-  const ModelConfig config = from_text(R"({"model_type":"mamba","hidden_size":"many"})");
-  EXPECT_EQ(config.model_type, "mamba");
+  const ModelConfig config = from_text(R"({"model_type":"rwkv","hidden_size":"many"})");
+  EXPECT_EQ(config.model_type, "rwkv");
   EXPECT_EQ(config.raw["hidden_size"], "many");
   EXPECT_EQ(config.num_hidden_layers, 0);
-  EXPECT_TRUE(config_defaults("mamba").empty());
+  EXPECT_TRUE(config_defaults("rwkv").empty());
 }
 
 TEST(Config, NeedsAModelType) {

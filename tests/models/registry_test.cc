@@ -25,16 +25,16 @@ std::string refusal(const Checkpoint& checkpoint, ErrorKind kind = ErrorKind::kC
 }
 
 TEST(Registry, KnowsItsArchitectures) {
-  EXPECT_THAT(known_architectures(), ElementsAre("llama", "mistral", "qwen2", "qwen3", "t5"));
+  EXPECT_THAT(known_architectures(), ElementsAre("llama", "mamba", "mistral", "qwen2", "qwen3", "t5"));
   for (const std::string& type : known_architectures()) EXPECT_EQ(architecture_of(type).model_type, type);
 }
 
 TEST(Registry, AnUnknownTypeIsAnErrorThatListsTheKnown) {
   EXPECT_THAT(thrown(ErrorKind::kUnsupported, [] { architecture_of("gpt_neox"); }),
-              AllOf(HasSubstr("\"gpt_neox\""), HasSubstr("llama, mistral, qwen2, qwen3, t5")));
+              AllOf(HasSubstr("\"gpt_neox\""), HasSubstr("llama, mamba, mistral, qwen2, qwen3, t5")));
   Checkpoint unknown = random_checkpoint();
-  unknown.config["model_type"] = "mamba";
-  EXPECT_THAT(refusal(unknown, ErrorKind::kUnsupported), HasSubstr("\"mamba\""));
+  unknown.config["model_type"] = "rwkv";
+  EXPECT_THAT(refusal(unknown, ErrorKind::kUnsupported), HasSubstr("\"rwkv\""));
 }
 
 TEST(LoadModel, TakesTheDtypeOfTheFileOrTheOneAskedFor) {

@@ -166,7 +166,7 @@ class CheckedCache {
     for (std::size_t l = 0; l < layers_.size(); ++l) {
       std::vector<std::int64_t> seen = layers_[l].seen(longest, longest + 1);
       std::erase(seen, longest);
-      const KvLayer& layer = cache_.layers()[l];
+      const KvLayer& layer = cache_.layers()[l].attention();
       ASSERT_NO_FATAL_FAILURE(expect_shown(l, seen, layer.keys(), layer.values()));
     }
   }
@@ -212,8 +212,9 @@ class CheckedCache {
     const LayerShape& shape = kind_.layers[l];
     const std::int64_t heads = shape.n_heads * kGroup;
     Matrix out(q.n, heads * shape.value_dim);
-    cache_.layers()[l].attend(cache_.workspace(), row_starts, {.keys = keys.rows(), .values = values.rows()},
-                              {.q = q.rows(), .n_heads = heads, .scale = 0.25f}, out.rows());
+    cache_.layers()[l].attention().attend(cache_.workspace(), row_starts,
+                                          {.keys = keys.rows(), .values = values.rows()},
+                                          {.q = q.rows(), .n_heads = heads, .scale = 0.25f}, out.rows());
     return out;
   }
 
