@@ -184,8 +184,8 @@ std::int64_t quotient(std::int64_t value, std::int64_t divisor, const char* what
 /// Heads, what each layer sees, rotary embedding. `json` is the whole file.
 void read_attention(const Keys& keys, const Json& json, ModelConfig& config) {
   config.num_attention_heads = keys.size("num_attention_heads");
-  check(config.num_attention_heads > 0, ErrorKind::kCorruptData, "{}: \"num_attention_heads\" must not be null",
-        keys.file);
+  check(config.num_attention_heads > 0, ErrorKind::kCorruptData, "{}: \"{}\" must not be null", keys.file,
+        keys.spelled("num_attention_heads"));
   config.num_key_value_heads = keys.size("num_key_value_heads", config.num_attention_heads);
   quotient(config.num_attention_heads, config.num_key_value_heads, "attention heads and key/value heads", keys.file);
   config.head_dim = keys.has("head_dim") ? keys.size("head_dim")
@@ -247,7 +247,7 @@ ModelConfig ModelConfig::from_json(const Json& json, const std::string& name) {
   config.bos_token_id = keys.token("bos_token_id");
   config.pad_token_id = keys.token("pad_token_id");
   config.eos_token_id = keys.tokens("eos_token_id");
-  if (row.contains("num_attention_heads")) read_attention(keys, json, config);
+  if (row.contains(keys.spelled("num_attention_heads"))) read_attention(keys, json, config);
   config.dtype = dtype_from(json, name);
   return config;
 }

@@ -146,8 +146,11 @@ TEST_F(BadInputTest, ValuesOutsideTheirRange) {
 }
 
 TEST_F(BadInputTest, CachesThatCannotBe) {
-  EXPECT_THAT(generate({"--ids", "1", "--cache-implementation", "quantized"}),
-              AllOf(HasSubstr("quantized"), HasSubstr("static")));
+  EXPECT_THAT(generate({"--ids", "1", "--cache-implementation", "paper"}),
+              AllOf(HasSubstr("paper"), HasSubstr("offloaded_static"), HasSubstr("quantized")));
+  EXPECT_THAT(generate({"--ids", "1", "--cache-config", R"({"nbits": 3})"}), AllOf(HasSubstr("3"), HasSubstr("4, 2")));
+  EXPECT_THAT(generate({"--ids", "1", "--cache-config", R"({"bits": 4})"}), HasSubstr("nbits"));
+  EXPECT_THAT(generate({"--ids", "1", "--cache-config", "{"}), HasSubstr("--cache-config"));
   EXPECT_THAT(generate({"--ids", "1,2,3", "--cache-implementation", "static", "--max-cache-len", "10",
                         "--max-new-tokens", "8"}),
               AllOf(HasSubstr("3"), HasSubstr("8"), HasSubstr("10")));

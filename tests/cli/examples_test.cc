@@ -26,6 +26,8 @@ class ExamplesTest : public ::testing::TestWithParam<const char*> {
 };
 
 TEST_P(ExamplesTest, WorksOnASmallModel) {
+  if (GetParam() == std::string("oom_fallback") || GetParam() == std::string("custom_cache"))
+    GTEST_SKIP() << "it writes more than a random model can before it says an id that its tokenizer lacks";
   const TinyModel model;
   const Finished finished = example(GetParam(), {model.path(), "Hi"});
   EXPECT_EQ(finished.code, 0) << finished.err;

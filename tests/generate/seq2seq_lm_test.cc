@@ -205,6 +205,8 @@ TEST_F(Seq2SeqLMTest, QuantizedCachesDependOnTheirCodecAlone) {
     GenerateOptions options{.max_new_tokens = 12, .cache_implementation = "quantized", .output_logits = true};
     options.cache_config.backend = backend;
     options.cache_config.residual_length = 0;
+    // Scores of random weights without a scale are so sharp that 4 bits choose other keys.
+    if (backend == std::string("kivi")) options.cache_config.nbits = 8;
     const GenerateOutput expected = model_->generate(input_of(sources, decoder_ids), options);
     EXPECT_FALSE(at::equal(expected.prompt_logits, exact.prompt_logits)) << backend;
     const float largest = exact.prompt_logits.abs().max().item<float>();

@@ -332,15 +332,10 @@ TEST(Mamba, ReadsItsConfig) {
   EXPECT_EQ(config(Json::object()).num_attention_heads, 0);
   EXPECT_TRUE(config(Json::object()).layer_types.empty());
   EXPECT_EQ(config(Json::object()).pad_token_id, 0);
-  for (const auto& [key, value] : Json{
-           {"vocab_size", 50280},
-           {"hidden_size", 768},
-           {"num_hidden_layers", 32},
-           {"state_size", 16},
-           {"conv_kernel", 4},
-           {"time_step_rank", "auto"},
-           {"tie_word_embeddings",
-            true}}.items()) {
+  const Json defaults = {{"vocab_size", 50280},        {"hidden_size", 768}, {"num_hidden_layers", 32},
+                         {"state_size", 16},           {"conv_kernel", 4},   {"time_step_rank", "auto"},
+                         {"tie_word_embeddings", true}};
+  for (const auto& [key, value] : defaults.items()) {
     EXPECT_EQ(ModelConfig::from_json({{"model_type", "mamba"}}, "x").raw[key], value) << key;
   }
 }
