@@ -135,6 +135,14 @@ TEST(CachePlan, OffloadsWhatItIsAskedTo) {
   EXPECT_EQ(plan({.offloading = true}, 100).implementation, "quantized_offloaded_static");
 }
 
+TEST(CachePlan, OtherDevicesHavePlainCachesOnly) {
+  CacheShape cuda = shape();
+  cuda.device = at::Device(at::kCUDA, 0);
+  EXPECT_EQ(plan_cache(cuda, {.max_cache_len = 10}).implementation, "static");
+  EXPECT_THAT(thrown(ErrorKind::kUnsupported, [&] { plan_cache(cuda, {.quantized = true}); }), HasSubstr("cuda:0"));
+  thrown(ErrorKind::kUnsupported, [&] { plan_cache(cuda, {.config = {.offloading = true}}); });
+}
+
 TEST(CachePlan, RefusesOffloadingThatMovesNothing) {
   const auto refused = [](const CacheConfig& config) {
     return thrown(ErrorKind::kInvalidArgument, [&] { plan_cache(shape(), {.config = config}); });
