@@ -228,6 +228,21 @@ TEST_F(Seq2SeqLMTest, QuantizedCachesDependOnTheirCodecAlone) {
   }
 }
 
+// Each part is a cache, and is saved as one.
+TEST_F(Seq2SeqLMTest, ACacheSavedInTwoFilesContinues) {
+  const testing::TempFolder folder;
+  const Rows sources = {some_ids(150), some_ids(70, 2)};
+  EncoderDecoderCache cache = model_->dynamic_cache();
+  const GenerateOutput first = model_->generate(input_of(sources), {.max_new_tokens = 70}, &cache);
+  cache.self_attention_cache().save(folder.path() + "/self.safetensors");
+  cache.cross_attention_cache().save(folder.path() + "/cross.safetensors");
+  EncoderDecoderCache restored(Cache::load(folder.path() + "/self.safetensors", model_->config()),
+                               Cache::load(folder.path() + "/cross.safetensors", model_->config().cross_cache_shape));
+  const Seq2SeqInput rest{.decoder_input_ids = first.sequences};
+  EXPECT_EQ(model_->generate(rest, {.max_new_tokens = 9}, &restored).new_tokens,
+            model_->generate(rest, {.max_new_tokens = 9}, &cache).new_tokens);
+}
+
 // As beams do: each source several times, its states written once.
 TEST_F(Seq2SeqLMTest, RepeatedRowsShareTheirSource) {
   EncoderDecoderCache cache = model_->dynamic_cache();
