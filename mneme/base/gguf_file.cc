@@ -20,6 +20,9 @@ constexpr std::uint32_t kMaxDims = 4;
 constexpr std::uint64_t kMaxNameBytes = 65535;
 constexpr std::uint64_t kMaxAlignment = 1u << 20;
 constexpr int kMaxArrayDepth = 4;
+// Far above any vocabulary, and a bound on the memory that a file can ask for: a file with holes is large for free.
+constexpr std::uint64_t kMaxHeaderBytes = 64 << 20;
+constexpr std::uint64_t kMaxValues = 8 << 20;
 
 enum ValueType : std::uint32_t {
   kUint8,
@@ -126,6 +129,10 @@ class Reader {
     }
     const std::byte* data = bytes_.data() + position_;
     position_ += n;
+    if (position_ > kMaxHeaderBytes) {
+      throw Error(ErrorKind::kCorruptData, "{}: {} ends at byte {}, metadata and tensor table may take {}", file_,
+                  printable(what), position_, kMaxHeaderBytes);
+    }
     return data;
   }
 
@@ -147,6 +154,10 @@ class Reader {
           printable(key), type);
     const auto n = number<std::uint64_t>(key);
     check_count(n, entry_bytes, "the length of " + printable(key));
+    check(n <= kMaxValues - n_values_, ErrorKind::kCorruptData,
+          "{}: with the {} values of {} its arrays hold {}, at most {} are allowed", file_, n, printable(key),
+          n_values_ + n, kMaxValues);
+    n_values_ += n;
     Json::array_t items;
     items.reserve(n);
     for (std::uint64_t i = 0; i < n; ++i) items.push_back(value(type, key, depth + 1));
@@ -156,6 +167,7 @@ class Reader {
   std::span<const std::byte> bytes_;
   const std::string& file_;
   std::uint64_t position_ = 0;
+  std::uint64_t n_values_ = 0;  // of all arrays
 };
 
 /// All metadata, in file order. Entries are appended to the object's vector: its own insertion searches linearly.

@@ -16,6 +16,7 @@ namespace {
 
 constexpr std::int64_t kMaxSize = INT32_MAX;
 constexpr std::int64_t kMaxLayers = 65536;
+constexpr std::int64_t kMaxHeadDim = 65536;  // frequencies are computed before weights are held against it
 
 /// The keys of one object, with checks that say which key of which file is wrong. A key may stand under another name.
 struct Keys {
@@ -188,7 +189,7 @@ void read_attention(const Keys& keys, const Json& json, ModelConfig& config) {
         keys.spelled("num_attention_heads"));
   config.num_key_value_heads = keys.size("num_key_value_heads", config.num_attention_heads);
   quotient(config.num_attention_heads, config.num_key_value_heads, "attention heads and key/value heads", keys.file);
-  config.head_dim = keys.has("head_dim") ? keys.size("head_dim")
+  config.head_dim = keys.has("head_dim") ? keys.size("head_dim", 0, kMaxHeadDim)
                                          : quotient(config.hidden_size, config.num_attention_heads,
                                                     "hidden size and attention heads", keys.file);
   plan_layers(keys, config);
@@ -202,6 +203,9 @@ ModelConfig ModelConfig::from_pretrained(const std::string& path) {
   if (path.ends_with(".gguf") && !std::filesystem::is_directory(path, ignored)) {
     return from_json(config_from_gguf(GgufFile(path)), path);
   }
+  check(std::filesystem::is_directory(path, ignored) || (!path.empty() && !std::filesystem::exists(path, ignored)),
+        ErrorKind::kInvalidArgument,
+        "\"{}\" is neither a model folder nor a .gguf file; give the folder that holds config.json", path);
   ModelConfig config = from_json(read_json_file(path + "/config.json"), path + "/config.json");
   config.name = path;
   return config;

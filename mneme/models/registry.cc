@@ -6,6 +6,7 @@
 
 #include "mneme/base/error.h"
 #include "mneme/base/log.h"
+#include "mneme/base/printable.h"
 #include "mneme/models/architectures.h"
 
 namespace mneme {
@@ -14,7 +15,7 @@ const Architecture& architecture_of(const std::string& model_type) {
   for (const Architecture& row : kArchitectures) {
     if (model_type == row.model_type) return row;
   }
-  throw Error(ErrorKind::kUnsupported, "model type \"{}\" is not supported; there are {}", model_type,
+  throw Error(ErrorKind::kUnsupported, "model type \"{}\" is not supported; there are {}", printable(model_type),
               fmt::join(known_architectures(), ", "));
 }
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <random>
 #include <string>
 #include <utility>
@@ -44,6 +45,19 @@ std::string refusal(const GgufWriter& file, ErrorKind kind = ErrorKind::kCorrupt
   const std::string message = thrown(kind, [&] { parse(content); });
   EXPECT_THAT(message, HasSubstr("x.gguf"));
   return message;
+}
+
+TEST(GgufFile, AFileWithHolesCannotAskForMoreMemoryThanAnyModelNeeds) {
+  const testing::TempFolder folder;
+  const std::string head = raw<std::uint32_t>(0x46554747) + raw(3u) + raw<std::uint64_t>(0) + raw<std::uint64_t>(1);
+  const std::pair<std::uint32_t, std::string> values[] = {{kArray, raw(kU8) + raw<std::uint64_t>(1 << 30)},
+                                                          {kArray, raw(kString) + raw<std::uint64_t>(100 << 20)},
+                                                          {kString, raw<std::uint64_t>(1 << 30)}};
+  for (const auto& [type, value] : values) {
+    const std::string path = folder.write("x.gguf", head + gguf_string("a") + raw(type) + value);
+    std::filesystem::resize_file(path, std::uintmax_t{2} << 30);
+    thrown(ErrorKind::kCorruptData, [&] { GgufFile{path}; });
+  }
 }
 
 TEST(GgufFile, ReadsEveryKindOfValue) {

@@ -164,6 +164,7 @@ TEST(Config, RefusesSizesThatAreNoSizes) {
     EXPECT_THAT(refusal(fmt::format(R"("{}":null)", key)), HasSubstr("must not be null"));
   }
   EXPECT_THAT(refusal(R"("num_hidden_layers":65537)"), HasSubstr("1 to 65536"));
+  EXPECT_THAT(refusal(R"("head_dim":65538)"), HasSubstr("1 to 65536"));
 }
 
 TEST(Config, RefusesSizesThatDoNotDivide) {
@@ -219,6 +220,8 @@ TEST(Config, SaysWhatIsWrongWithThePath) {
   const testing::TempFolder folder;
   const auto open = [&] { ModelConfig::from_pretrained(folder.path()); };
   EXPECT_THAT(thrown(ErrorKind::kIo, open), HasSubstr("config.json"));
+  const std::string file = folder.write("weights.bin", "x");
+  EXPECT_THAT(thrown(ErrorKind::kInvalidArgument, [&] { ModelConfig::from_pretrained(file); }), HasSubstr(".gguf"));
   folder.write("config.json", "{\"model_type\": ");
   EXPECT_THAT(thrown(ErrorKind::kCorruptData, open), HasSubstr("config.json: not valid JSON"));
   EXPECT_THAT(thrown(ErrorKind::kIo, [] { ModelConfig::from_pretrained("/no/such.gguf"); }),
