@@ -232,12 +232,17 @@ void Cache::activate_past_recording() {
 }
 
 void Cache::reorder(const at::Tensor& beam_idx) {
+  check(beam_idx.defined() && beam_idx.dim() == 1 && at::isIntegralType(beam_idx.scalar_type(), /*includeBool=*/false),
+        ErrorKind::kInvalidArgument, "reorder: beam_idx must be [B] integers");
   const at::Tensor indices = beam_idx.to(at::kCPU, at::kLong).contiguous();
   select(at::IntArrayRef(indices.const_data_ptr<std::int64_t>(), static_cast<std::size_t>(indices.numel())));
 }
 
 void Cache::repeat_interleave(std::int64_t n) {
+  static constexpr std::int64_t kMostSequences = 1 << 20;
   check(n >= 1, ErrorKind::kInvalidArgument, "repeat_interleave({}): each sequence must come at least once", n);
+  check(n_sequences() == 0 || n <= kMostSequences / n_sequences(), ErrorKind::kInvalidArgument,
+        "repeat_interleave({}) of {} sequences makes more than {}", n, n_sequences(), kMostSequences);
   std::vector<std::int64_t> rows;
   for (std::int64_t i = 0; i < n_sequences(); ++i) rows.insert(rows.end(), static_cast<std::size_t>(n), i);
   select(rows);

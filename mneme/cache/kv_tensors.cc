@@ -25,6 +25,10 @@ ops::Rows view(const at::Tensor& rows) { return {static_cast<float*>(rows.data_p
 }  // namespace
 
 void KvLayer::check_update(const at::Tensor& keys, const at::Tensor& values) const {
+  for (const at::Tensor* x : {&keys, &values}) {
+    check(x->defined() && x->is_floating_point() && x->layout() == at::kStrided && !x->is_meta(),
+          ErrorKind::kInvalidArgument, "update: keys and values must be dense tensors of floating-point numbers");
+  }
   check(!keys.requires_grad() && !values.requires_grad(), ErrorKind::kInvalidArgument,
         "a cache is for inference: keys or values that require grad are refused; detach them first");
   check(keys.dim() == 4 && values.dim() == 4, ErrorKind::kInvalidArgument,

@@ -41,6 +41,11 @@ void check_fits(const CacheShape& shape, const Cache& cache) {
         !wanted.state || layers[i].state().shape() == *wanted.state, ErrorKind::kInvalidArgument,
         "layer {} of the cache has states of another size than the model's; make the cache from the model's own config",
         i);
+    for (std::int64_t row = 0; row < cache.n_sequences(); ++row) {
+      check(layers[i].length(row) == layers[0].length(row), ErrorKind::kInvalidArgument,
+            "layer {} of the cache holds {} tokens of sequence {}, layer 0 holds {}; update every layer alike", i,
+            layers[i].length(row), row, layers[0].length(row));
+    }
   }
 }
 

@@ -45,6 +45,24 @@ TEST(Cache, LayersThatAreNotThere) {
   thrown(ErrorKind::kOutOfRange, [&] { cache.layer(-1); });
 }
 
+TEST(Cache, RefusesTensorsThatAreNotWhatTheyShouldBe) {
+  Cache cache(kShape, {});
+  const at::Tensor bad[] = {at::Tensor(), ones(3).to(at::kInt), ones(3).to(at::kComplexFloat), ones(3).to_sparse(),
+                            at::empty({1, 2, 3, 16}, at::kMeta)};
+  for (const at::Tensor& x : bad) {
+    thrown(ErrorKind::kInvalidArgument, [&] { cache.update(x, ones(3), 0); });
+    thrown(ErrorKind::kInvalidArgument, [&] { cache.update(ones(3), x, 0); });
+  }
+  EXPECT_EQ(cache.n_sequences(), 0);
+  cache.update(ones(3), ones(3), 0);
+  for (const at::Tensor& x : {at::Tensor(), at::zeros({1}), at::zeros({1, 1}, at::kLong)}) {
+    thrown(ErrorKind::kInvalidArgument, [&] { cache.reorder(x); });
+  }
+  for (const std::int64_t n : {std::int64_t{1} << 30, INT64_MAX}) {
+    thrown(ErrorKind::kInvalidArgument, [&] { cache.repeat_interleave(n); });
+  }
+}
+
 TEST(Cache, StoresInTheDtypeAskedFor) {
   Cache cache(kShape, {.dtype = DType::kBFloat16});
   const at::Tensor third = at::full({1, 2, 1, 16}, 1.0f / 3);

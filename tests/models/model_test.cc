@@ -38,5 +38,15 @@ TEST(CheckFits, ACacheOfAnotherModelIsAnErrorWithBothNumbers) {
               AllOf(HasSubstr("keeps last 9"), HasSubstr("keeps last 8")));
 }
 
+TEST(CheckFits, LayersMustHoldTheSameTokens) {
+  const RandomModel model("qwen3", testing::kAlternatingWindow);
+  DynamicCache cache(model->cache_shape());
+  cache.update(at::ones({1, 2, 9, 16}), at::ones({1, 2, 9, 16}), 0);
+  EXPECT_THAT(thrown(ErrorKind::kInvalidArgument, [&] { check_fits(*model, cache); }),
+              AllOf(HasSubstr("layer 1 of the cache holds 0"), HasSubstr("layer 0 holds 9")));
+  for (int i = 1; i < 4; ++i) cache.update(at::ones({1, 2, 9, 16}), at::ones({1, 2, 9, 16}), i);
+  check_fits(*model, cache);
+}
+
 }  // namespace
 }  // namespace mneme
