@@ -1,8 +1,12 @@
 #include "mneme/cli/exit_code.h"
 
+#include <fmt/format.h>
+
+#include <filesystem>
 #include <new>
 #include <string>
 
+#include "mneme/base/printable.h"
 #include "mneme/cli/console.h"
 
 namespace mneme::cli {
@@ -37,6 +41,9 @@ ExitCode report_exception(Console& console) noexcept {
   } catch (const Error& error) {
     console.say(error.what());
     return exit_code_of(error.kind());
+  } catch (const std::filesystem::filesystem_error& error) {
+    console.say(fmt::format("cannot read {}: {}", printable(error.path1().string()), error.code().message()));
+    return kWrongInput;
   } catch (const std::bad_alloc&) {
     console.say("out of memory; use a smaller model, batch or prefill chunk");
   } catch (const std::exception& error) {

@@ -1,5 +1,7 @@
 #include "mneme/cli/flags.h"
 
+#include "mneme/cli/number.h"
+
 namespace mneme::cli {
 
 void add_model_flag(CLI::App& app, std::string& path) {
@@ -16,9 +18,8 @@ void add_model_flags(CLI::App& app, tasks::ModelRequest& model) {
       ->group("Model")
       ->type_name("NAME");
   app.add_option("--device", model.device, "cpu or cuda [cpu]")->group("Model")->type_name("NAME");
-  app.add_option("--threads", model.threads, "Threads to compute with; results do not depend on it [all cores]")
-      ->group("Model")
-      ->type_name("N");
+  add_number<int>(app, "--threads", model.threads, "Threads to compute with; results do not depend on it [all cores]")
+      ->group("Model");
 }
 
 void add_cache_kind_flags(CLI::App& app, GenerateOptions& options, std::string& cache_config) {
@@ -32,10 +33,9 @@ void add_cache_kind_flags(CLI::App& app, GenerateOptions& options, std::string& 
                  "\"nbits_value\": 2, \"offloading\": true}'; a wrong key lists all [backend quanto, 4 bits]")
       ->group("Cache")
       ->type_name("JSON");
-  app.add_option("--max-cache-len", options.max_cache_len,
-                 "Tokens that a static cache has room for [prompt + new tokens]")
-      ->group("Cache")
-      ->type_name("N");
+  add_number<std::int64_t>(app, "--max-cache-len", options.max_cache_len,
+                           "Tokens that a static cache has room for [prompt + new tokens]")
+      ->group("Cache");
 }
 
 void add_cache_flags(CLI::App& app, GenerateOptions& options, std::string& cache_config) {
@@ -43,10 +43,9 @@ void add_cache_flags(CLI::App& app, GenerateOptions& options, std::string& cache
   app.add_flag_callback(
          "--no-use-cache", [&options] { options.use_cache = false; }, "Compute the whole past again for each token")
       ->group("Cache");
-  app.add_option("--prefill-chunk-size", options.prefill_chunk_size,
-                 "Tokens of a prompt computed at a time; results do not depend on it")
-      ->group("Cache")
-      ->type_name("N");
+  add_number<std::int64_t>(app, "--prefill-chunk-size", options.prefill_chunk_size,
+                           "Tokens of a prompt computed at a time; results do not depend on it")
+      ->group("Cache");
 }
 
 void add_json_flag(CLI::App& app, bool& json, const std::string& what) {

@@ -10,6 +10,7 @@
 #include "mneme/cli/input.h"
 #include "mneme/cli/interrupt.h"
 #include "mneme/cli/model_path.h"
+#include "mneme/cli/number.h"
 #include "mneme/cli/tasks_library.h"
 
 namespace mneme::cli {
@@ -42,13 +43,15 @@ void add_input_flags(CLI::App& app, Flags& flags) {
 }
 
 void add_length_flags(CLI::App& app, GenerateOptions& options) {
-  const auto number = [&](const char* name, auto& member, const char* what, const char* type = "N") {
-    app.add_option(name, member, what)->group("Length")->type_name(type);
+  const auto number = [&](const char* name, std::optional<std::int64_t>& member, const char* what) {
+    add_number<std::int64_t>(app, name, member, what)->group("Length");
   };
   number("--max-new-tokens", options.max_new_tokens, "[generation_config.json, else by --max-length]");
   number("--min-new-tokens", options.min_new_tokens, "No end of text before so many [0]");
   number("--max-length", options.max_length, "Prompt and new tokens together [20]");
-  number("--max-time", options.max_time, "Seconds after which no further token is made", "S");
+  add_number<double>(app, "--max-time", options.max_time, "Seconds after which no further token is made")
+      ->group("Length")
+      ->type_name("S");
   app.add_flag_callback(
          "--ignore-eos", [&options] { options.eos_token_id.emplace(); }, "Go on behind the end of the text")
       ->group("Length");
@@ -62,18 +65,17 @@ void add_length_flags(CLI::App& app, GenerateOptions& options) {
 }
 
 void add_sampling_flags(CLI::App& app, GenerateOptions& options) {
-  const auto number = [&](const char* name, auto& member, const char* type, const char* what) {
-    app.add_option(name, member, what)->group("Choice of tokens")->type_name(type);
+  const auto number = [&](const char* name, std::optional<double>& member, const char* type, const char* what) {
+    add_number<double>(app, name, member, what)->group("Choice of tokens")->type_name(type);
   };
   app.add_flag_callback(
          "--do-sample", [&options] { options.do_sample = true; }, "Draw tokens by their probability, not the likeliest")
       ->group("Choice of tokens");
-  app.add_option("--seed", options.seed, "The same seed draws the same text [random, and reported]")
-      ->group("Choice of tokens")
-      ->type_name("N")
-      ->check([](const std::string& text) { return text.starts_with('-') ? "a seed is 0 or more" : ""; });
+  add_number<std::uint64_t>(app, "--seed", options.seed, "The same seed draws the same text [random, and reported]")
+      ->group("Choice of tokens");
   number("--temperature", options.temperature, "X", "Below 1 sharper, above 1 flatter; 0 is greedy [1]");
-  number("--top-k", options.top_k, "N", "Only the N likeliest; 0: all [50]");
+  add_number<std::int64_t>(app, "--top-k", options.top_k, "Only the N likeliest; 0: all [50]")
+      ->group("Choice of tokens");
   number("--top-p", options.top_p, "P", "Only the likeliest that together reach P [1]");
   number("--min-p", options.min_p, "P", "Only those at least P times as likely as the likeliest [0]");
   number("--repetition-penalty", options.repetition_penalty, "X", "Above 1: what has occurred becomes less likely [1]");
@@ -126,6 +128,7 @@ int run(const CLI::App& app, Flags& flags, Console& console) {
   tasks::GenerateRequest& request = flags.request;
   request.prompts = prompts_of(app);
   request.decoder_prompts = decoder_prompts_of(app);
+  if (request.options.output_logits && !flags.json) throw UsageError("--logits adds to the JSON; use it with --json");
   request.model.path = find_model(request.model.path);
   const tasks::Tasks& tasks = load_tasks();
 
@@ -138,9 +141,13 @@ int run(const CLI::App& app, Flags& flags, Console& console) {
     interrupt.emplace();
   };
   events.cancelled = Interrupt::asked;
+  events.on_prefill = [&](std::int64_t done, std::int64_t total) {
+    console.progress(fmt::format("reading the prompt: {} of {} tokens", done, total));
+  };
   std::vector<std::vector<std::int64_t>> new_ids(request.prompts.size());
-  events.on_token = [&](std::int64_t sequence, std::int64_t id) {
+  events.on_token = [&, n = 0](std::int64_t sequence, std::int64_t id) mutable {
     new_ids[static_cast<std::size_t>(sequence)].push_back(id);
+    if (!stream) console.progress(fmt::format("writing: {} tokens", ++n));
   };
   if (stream) events.on_text = [&](std::int64_t, std::string_view text) { console.write(text); };
   const Json result = tasks.generate(request, events);

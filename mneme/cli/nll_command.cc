@@ -6,6 +6,7 @@
 #include "mneme/cli/flags.h"
 #include "mneme/cli/input.h"
 #include "mneme/cli/model_path.h"
+#include "mneme/cli/number.h"
 #include "mneme/cli/tasks_library.h"
 
 namespace mneme::cli {
@@ -44,9 +45,9 @@ Command add_nll(CLI::App& program) {
       ->group("Input")
       ->type_name("FILE");
   app->add_option("--ids", flags->ids, "The same as token ids")->group("Input")->type_name("1,2,3");
-  app->add_option("--prefill", flags->request.prefill, "Tokens that are fed at once; the rest is scored one by one")
+  add_number<std::int64_t>(*app, "--prefill", flags->request.prefill,
+                           "Tokens that are fed at once; the rest is scored one by one")
       ->group("Input")
-      ->type_name("N")
       ->required();
   add_model_flags(*app, flags->request.model);
   add_cache_flags(*app, flags->request.cache, flags->request.cache_config);

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
+#include <string>
 #include <vector>
 
 #include "mneme/base/log.h"
+#include "mneme/base/printable.h"
 #include "mneme/cli/command.h"
 #include "mneme/cli/console.h"
 #include "mneme/cli/exit_code.h"
@@ -24,12 +26,24 @@ Examples:
 
 Exit codes: 0 done, 1 a failure while running, 2 wrong usage or input, 130 interrupted.)";
 
-/// What was wrong with the flags, as one sentence with a way out.
+/// What was wrong with the flags, as one sentence with a way out. CLI11's own words name a missing value by its
+/// placeholder, and what is left over backwards.
 std::string usage_error(const CLI::ParseError& error, const CLI::App& program) {
+  const auto used = program.get_subcommands();
+  const std::string command = used.empty() ? "mneme" : "mneme " + used.front()->get_name();
   std::string text = error.what();
   text.resize(std::min(text.find('\n'), text.size()));
-  const auto used = program.get_subcommands();
-  return text + "; see mneme " + (used.empty() ? "" : used.front()->get_name() + " ") + "--help";
+  const std::string flag = text.substr(0, text.find(':'));
+  const std::vector<std::string> left = program.remaining(/*recurse=*/true);
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) && !left.empty()) {
+    const std::string word = printable(left.front());
+    text = word.starts_with('-') ? fmt::format("{} has no option {}", command, word)
+           : used.empty()        ? fmt::format("there is no command \"{}\"", word)
+                                 : fmt::format("\"{}\" belongs to no option", word);
+  } else if (dynamic_cast<const CLI::ArgumentMismatch*>(&error)) {
+    text = flag + (text.ends_with("missing") ? " needs a value" : " may be given once");
+  }
+  return text + "; see " + command + " --help";
 }
 
 int run(int argc, const char* const* argv, Console& console) {

@@ -46,7 +46,9 @@ struct GenerateOptions {
   TokenCallback on_token = {};  ///< streaming
   /// Text of one sequence's new ids so far; set by whoever has a tokenizer when there are stop_strings.
   std::function<std::string(const std::vector<std::int64_t>&)> tokenizer_decode = {};
-  /// Polled after every token: true ends with what there is (finish reason "cancelled").
+  /// Called before each chunk of the prompts and after the last one: tokens computed, tokens of all prompts.
+  std::function<void(std::int64_t done, std::int64_t total)> on_prefill = {};
+  /// Polled after every chunk of the prompts and every token: true ends with what there is (finish reason "cancelled").
   std::function<bool()> cancelled = {};
   bool output_logits = false;  ///< keep the logits after each prompt, and the smallest gap of all steps
 };
@@ -65,6 +67,10 @@ struct GenerationConfig {
   static GenerationConfig from_pretrained(const std::string& path, const ModelConfig& model);
   static GenerationConfig from_json(const Json& json, const std::string& name);
 };
+
+/// Checks all that needs no model, so that a caller can refuse a call before it loads one: Error(kInvalidArgument)
+/// names the option, its value and what is allowed. resolve() does it too.
+void check_values(const GenerateOptions& options);
 
 /// Everything decided and checked: what the loop runs by.
 struct GenerationSettings {
@@ -92,7 +98,7 @@ struct GenerationSettings {
 void check_cache_choice(const GenerateOptions& call, bool has_cache);
 
 /// Merges call, model and defaults for prompts of which the longest has `prompt_length` tokens, and checks the result:
-/// Error(kInvalidArgument) names the option, its value and what is allowed.
+/// Error(kInvalidArgument) as check_values(). Warns of options that only matter when sampling.
 GenerationSettings resolve(const GenerateOptions& call, const GenerationConfig& model, std::int64_t prompt_length,
                            std::int64_t batch_size);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
+#include <numeric>
 
 #include "mneme/base/error.h"
 #include "mneme/generate/cache_options.h"
@@ -30,7 +31,11 @@ Generator::Generator(const Model& model, const GenerationSettings& settings, con
     sequences_.push_back({.tokens = std::move(prompt), .prompt_length = length, .finish_reason = {}});
     output_.prompt_tokens += length;
   }
-  if (!cache_) cache_ = &own_cache_.emplace(make_cache(model.cache_shape(), settings));
+  if (cache_) {
+    check_fits(model, *cache_);
+  } else {
+    cache_ = &own_cache_.emplace(make_cache(model.cache_shape(), settings));
+  }
   const std::vector<std::int64_t> held = cache_->lengths();
   check(held.empty() || held.size() == sequences_.size(), ErrorKind::kInvalidArgument,
         "{} prompts were given with a cache that holds {} sequences", sequences_.size(), held.size());
@@ -56,11 +61,15 @@ GenerateOutput Generator::run() {
   logits_ = at::empty({std::ssize(sequences_), model_.config().vocab_size}, at::kFloat);
   output_.seed = settings_.seed;
   output_.min_gap = std::numeric_limits<float>::infinity();
-  prefill();
+  const bool prefilled_all = prefill();
   const double prefilled = now();
   output_.prefill_ms = (prefilled - start_) * 1e3;
-  if (options_.output_logits) output_.prompt_logits = logits_.clone();
-  decode();
+  if (prefilled_all) {
+    if (options_.output_logits) output_.prompt_logits = logits_.clone();
+    decode();
+  } else {
+    for (Sequence& s : sequences_) s.finish_reason = "cancelled";
+  }
   output_.decode_ms = (now() - prefilled) * 1e3;
   for (const Sequence& s : sequences_) {
     output_.new_tokens.emplace_back(s.tokens.begin() + s.prompt_length, s.tokens.end());
@@ -73,10 +82,16 @@ GenerateOutput Generator::run() {
   return std::move(output_);
 }
 
-/// Prompts go through the model in chunks; the logits that count are those of each sequence's last token.
-void Generator::prefill() {
+/// Prompts go through the model in chunks; the logits that count are those of each sequence's last token. False if it
+/// was cancelled between two chunks: then the cache holds whole chunks, and there are no logits.
+bool Generator::prefill() {
   std::vector<std::int64_t> counts(sequences_.size());
+  std::int64_t done = output_.cached_tokens;
+  const auto tell = [&] {
+    if (options_.on_prefill) options_.on_prefill(done, output_.prompt_tokens);
+  };
   for (bool more = true; more;) {
+    tell();
     const std::vector<std::int64_t> held = cache_->lengths();
     more = false;
     for (std::size_t i = 0; i < sequences_.size(); ++i) {
@@ -85,7 +100,11 @@ void Generator::prefill() {
       more = more || left > counts[i];
     }
     feed(counts);
+    done += std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+    if (more && cancelled()) return false;
   }
+  tell();
+  return true;
 }
 
 void Generator::decode() {
@@ -146,6 +165,7 @@ void Generator::choose(Sequence& sequence, std::int64_t index) {
   const std::int64_t vocabulary = model_.config().vocab_size;
   const std::span<float> scores(logits_.mutable_data_ptr<float>() + index * vocabulary,
                                 static_cast<std::size_t>(vocabulary));
+  check_finite(scores);
   if (options_.output_logits) output_.min_gap = std::min(output_.min_gap, top_gap(scores));
   process_logits(scores, sequence.tokens, sequence.n_new(), settings_);
   const bool sample = settings_.do_sample && settings_.temperature > 0;
@@ -169,7 +189,7 @@ std::string Generator::reason_to_stop(const Sequence& s) const {
   }
   if (s.n_new() >= settings_.max_new_tokens) return "length";
   if (settings_.max_time && seconds() >= *settings_.max_time) return "time";
-  if (options_.cancelled && options_.cancelled()) return "cancelled";
+  if (cancelled()) return "cancelled";
   return {};
 }
 

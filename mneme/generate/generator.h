@@ -39,9 +39,10 @@ class Generator {
     std::int64_t n_new() const { return std::ssize(tokens) - prompt_length; }
   };
 
-  void prefill();
+  bool prefill();
   void decode();
   void feed(const std::vector<std::int64_t>& counts);
+  bool cancelled() const { return options_.cancelled && options_.cancelled(); }
   void choose(Sequence& sequence, std::int64_t index);
   std::string reason_to_stop(const Sequence& sequence) const;
   bool all_finished() const;

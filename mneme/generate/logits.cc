@@ -5,6 +5,8 @@
 #include <limits>
 #include <numeric>
 
+#include "mneme/base/error.h"
+
 namespace mneme {
 namespace {
 
@@ -72,6 +74,14 @@ void keep_min_p(std::span<float> scores, double min_p) {
   for (float& score : scores) {
     if (score < limit) score = kBanned;
   }
+}
+
+void check_finite(std::span<const float> logits) {
+  bool finite = true;
+  for (const float x : logits) finite &= x <= std::numeric_limits<float>::max();  // false for NaN too
+  check(finite, ErrorKind::kFailedPrecondition,
+        "the model's logits are not finite: its weights hold NaN, or numbers overflow in this dtype; try float32 or "
+        "bfloat16");
 }
 
 std::int64_t argmax(std::span<const float> scores) {

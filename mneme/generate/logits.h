@@ -31,6 +31,9 @@ void keep_top_p(std::span<float> scores, double p);
 /// Bans ids less likely than min_p times the likeliest. (Nguyen et al. 2024, arXiv:2407.01082)
 void keep_min_p(std::span<float> scores, double min_p);
 
+/// Throws Error(kFailedPrecondition) for NaN or +infinity among a model's logits: no choice from them means anything.
+void check_finite(std::span<const float> logits);
+
 /// The id with the largest score, the lowest of equals; NaN never wins. 0 if nothing is left.
 std::int64_t argmax(std::span<const float> scores);
 

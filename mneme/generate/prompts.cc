@@ -10,6 +10,8 @@ std::vector<std::vector<std::int64_t>> real_ids(const at::Tensor& input_ids, con
   check(input_ids.defined() && input_ids.dim() == 2 && at::isIntegralType(input_ids.scalar_type(), false),
         ErrorKind::kInvalidArgument, "input_ids must be [batch, tokens] integers");
   const at::Tensor ids = input_ids.to(at::kCPU, at::kLong).contiguous();
+  check(!attention_mask.defined() || at::isIntegralType(attention_mask.scalar_type(), /*includeBool=*/true),
+        ErrorKind::kInvalidArgument, "attention_mask must hold integers: 1 for a real token, 0 for padding");
   const at::Tensor mask =
       attention_mask.defined() ? attention_mask.to(at::kCPU, at::kLong).contiguous() : at::ones_like(ids);
   check(mask.sizes() == ids.sizes(), ErrorKind::kInvalidArgument,

@@ -30,6 +30,8 @@ namespace {
 
 template <class Factory>
 auto load(const std::string& path, const ModelConfig& config, Factory build, DType dtype, at::Device device) {
+  check(device.is_cpu() || (device.is_cuda() && at::hasCUDA()), ErrorKind::kUnsupported,
+        "device {} cannot be used: this LibTorch or this machine does not have it; use the CPU", device.str());
   const Weights weights = Weights::open(path);
   auto model = build(config, weights, dtype, device);
   if (const std::vector<std::string> unused = weights.unused(); !unused.empty()) {

@@ -176,15 +176,16 @@ bool needs_tokenizer(const GenerateRequest& request) {
 }  // namespace
 
 Json generate(const GenerateRequest& request, const GenerateEvents& events) {
-  const CacheConfig cache_config = cache_config_of(request.cache_config);
+  GenerateOptions options = request.options;
+  options.cache_config = cache_config_of(request.cache_config);
+  check_values(options);
   const Loaded loaded =
       load(request.model, needs_tokenizer(request) ? TokenizerNeed::kRequired : TokenizerNeed::kOptional);
   if (events.on_loaded) events.on_loaded();
   const auto prompts = ids_of_prompts(request, loaded);
 
-  GenerateOptions options = request.options;
-  options.cache_config = cache_config;
   options.cancelled = events.cancelled;
+  options.on_prefill = events.on_prefill;
   std::optional<Texts> texts;
   options.on_token = [&](std::int64_t sequence, std::int64_t id) {
     if (texts) texts->put(sequence, id);

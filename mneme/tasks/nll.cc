@@ -6,6 +6,7 @@
 
 #include "mneme/base/error.h"
 #include "mneme/generate/cache_options.h"
+#include "mneme/generate/logits.h"
 #include "mneme/tasks/loaded.h"
 
 namespace mneme::tasks {
@@ -50,7 +51,11 @@ class Reader {
 }  // namespace
 
 Json nll(const NllRequest& request) {
-  const CacheConfig cache_config = cache_config_of(request.cache_config);
+  GenerateOptions options = request.cache;
+  options.cache_config = cache_config_of(request.cache_config);
+  check_values(options);
+  check(request.prefill >= 1 && request.prefill <= INT32_MAX, ErrorKind::kInvalidArgument,
+        "prefill must be 1 to 2^31-1, it is {}", request.prefill);
   const bool is_text = std::holds_alternative<std::string>(request.text);
   const Loaded loaded = load(request.model, is_text ? TokenizerNeed::kRequired : TokenizerNeed::kOptional);
   check(loaded.causal() != nullptr, ErrorKind::kUnsupported,
@@ -58,16 +63,18 @@ Json nll(const NllRequest& request) {
   const CausalLM& model = *loaded.causal();
   const std::vector<std::int64_t> ids = ids_of(request.text, loaded);
   const std::int64_t n_ids = std::ssize(ids);
-  check(request.prefill >= 1 && request.prefill <= n_ids - 2, ErrorKind::kInvalidArgument,
-        "a prefill of {} leaves nothing to score in a text of {} tokens; it must be 1 to {}", request.prefill, n_ids,
-        n_ids - 2);
+  check(request.prefill <= n_ids - 2, ErrorKind::kInvalidArgument,
+        "a prefill of {} leaves nothing to score in a text of {} tokens; give a text of {} or more", request.prefill,
+        n_ids, request.prefill + 2);
   const ModelConfig& config = model.config();
+  for (const std::int64_t id : ids) {
+    check(id >= 0 && id < config.vocab_size, ErrorKind::kInvalidArgument, "token id {} is outside the vocabulary of {}",
+          id, config.vocab_size);
+  }
   check(n_ids <= config.max_position_embeddings, ErrorKind::kInvalidArgument,
         "a text of {} tokens is longer than the model's max_position_embeddings = {}", n_ids,
         config.max_position_embeddings);
 
-  GenerateOptions options = request.cache;
-  options.cache_config = cache_config;
   options.max_new_tokens = n_ids - request.prefill;
   const GenerationSettings settings = resolve(options, {}, request.prefill, 1);
   Reader reader(model, settings);
@@ -76,9 +83,9 @@ Json nll(const NllRequest& request) {
   double total = 0;
   for (std::size_t i = n_prefill; i + 1 < ids.size(); ++i) {
     const at::Tensor logits = reader.feed(ids, i, i + 1);
-    check(ids[i + 1] >= 0 && ids[i + 1] < config.vocab_size, ErrorKind::kInvalidArgument,
-          "token id {} is outside the vocabulary of {}", ids[i + 1], config.vocab_size);
-    total += surprise({logits.const_data_ptr<float>(), static_cast<std::size_t>(logits.numel())}, ids[i + 1]);
+    const std::span<const float> row(logits.const_data_ptr<float>(), static_cast<std::size_t>(logits.numel()));
+    check_finite(row);
+    total += surprise(row, ids[i + 1]);
   }
   const std::int64_t n_scored = n_ids - 1 - request.prefill;
   return {{"nll", total / static_cast<double>(n_scored)}, {"tokens", n_scored}};

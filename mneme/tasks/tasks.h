@@ -40,6 +40,7 @@ struct GenerateRequest {
 /// What happens on the way. Called on the thread that runs the task; an exception ends the task and passes through.
 struct GenerateEvents {
   std::function<void()> on_loaded;
+  std::function<void(std::int64_t done, std::int64_t total)> on_prefill;  ///< tokens of the prompts, as they are read
   std::function<void(std::int64_t sequence, std::string_view text)> on_text;  ///< whole characters, as they come
   TokenCallback on_token;                                                     ///< each new token
   std::function<bool()> cancelled;                                            ///< true ends after the current token

@@ -145,6 +145,34 @@ TEST_F(BadInputTest, ValuesOutsideTheirRange) {
   for (const auto& [flag, value] : cases) EXPECT_NE(generate({"--ids", "1,2", flag, value}), "") << flag;
 }
 
+TEST_F(BadInputTest, ValuesAreRefusedBeforeTheModelIsLoaded) {
+  std::filesystem::remove(model_.path("config.json"));
+  EXPECT_THAT(generate({"--ids", "1", "--temperature", "-1"}), HasSubstr("temperature"));
+  EXPECT_THAT(generate({"--ids", "1", "--max-length", "9999999999"}), HasSubstr("max_length"));
+  EXPECT_THAT(generate({"--ids", "1", "--max-cache-len", "10"}), HasSubstr("static"));
+  EXPECT_THAT(refused({"nll", "--model", model_.path(), "--ids", "1", "--prefill", "0"}), HasSubstr("prefill"));
+  EXPECT_THAT(refused({"nll", "--model", model_.path(), "--ids", "1", "--prefill", "9223372036854775807"}),
+              HasSubstr("9223372036854775807"));
+}
+
+TEST_F(BadInputTest, LogitsGoIntoTheJson) { EXPECT_THAT(generate({"--ids", "1", "--logits"}), HasSubstr("--json")); }
+
+TEST_F(BadInputTest, PathsThatTheSystemRefuses) {
+  EXPECT_THAT(refused({"generate", "--model", std::string(5000, 'x'), "--ids", "1"}), HasSubstr("cannot read xxx"));
+  EXPECT_THAT(refused({"generate", "--model", model_.path("config.json"), "--ids", "1"}), HasSubstr("model folder"));
+}
+
+TEST_F(BadInputTest, WeightsThatAreNoNumbers) {
+  std::string weights = testing::read_file(model_.path("model.safetensors"));
+  for (std::size_t i = weights.size() - 512; i < weights.size(); ++i) weights[i] = '\xff';  // NaN in bfloat16
+  model_.write("model.safetensors", weights);
+  for (const char* flag : {"--ignore-eos", "--do-sample"}) {
+    const Finished finished = run({"generate", "--model", model_.path(), "--ids", "1", flag});
+    EXPECT_EQ(finished.code, 1) << "signal " << finished.signal;
+    EXPECT_THAT(finished.err, HasSubstr("not finite"));
+  }
+}
+
 TEST_F(BadInputTest, CachesThatCannotBe) {
   EXPECT_THAT(generate({"--ids", "1", "--cache-implementation", "paper"}),
               AllOf(HasSubstr("paper"), HasSubstr("offloaded_static"), HasSubstr("quantized")));

@@ -59,6 +59,17 @@ TEST(ProgramTest, WrongUsageIsOneSentenceThatNamesTheWordAndTheHelp) {
   EXPECT_THAT(refused({"generate", "--prompt", "a", "stray"}), HasSubstr("stray"));
 }
 
+TEST(ProgramTest, WrongUsageIsSaidInWordsOfOurs) {
+  EXPECT_EQ(refused({"sing"}), "mneme: there is no command \"sing\"; see mneme --help\n");
+  EXPECT_EQ(refused({"--loud"}), "mneme: mneme has no option --loud; see mneme --help\n");
+  EXPECT_EQ(refused({"generate", "--num-beams", "4"}),
+            "mneme: mneme generate has no option --num-beams; see mneme generate --help\n");
+  EXPECT_EQ(refused({"generate", "stray"}), "mneme: \"stray\" belongs to no option; see mneme generate --help\n");
+  EXPECT_EQ(refused({"nll", "--ids"}), "mneme: --ids needs a value; see mneme nll --help\n");
+  EXPECT_EQ(refused({"nll", "--threads", "1", "--threads", "2"}),
+            "mneme: --threads may be given once; see mneme nll --help\n");
+}
+
 TEST_F(AloneTest, HelpVersionAndTextCommandsDoNotLoadLibTorch) {
   const TinyModel model;
   EXPECT_EQ(run_alone({"--version"}).code, 0);

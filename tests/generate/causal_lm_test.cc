@@ -83,6 +83,13 @@ TEST_F(CausalLMTest, PaddingOnAnySideChangesNothingAndHasZeroLogits) {
   EXPECT_EQ(logits[0].narrow(0, 0, 3).abs().max().item<float>(), 0.0f);
 }
 
+TEST_F(CausalLMTest, AMaskOfFractionsIsRefused) {
+  EncodedInputs inputs = left_padded({some_ids(5)});
+  inputs.attention_mask = at::full({1, 5}, 0.5);
+  EXPECT_THAT(thrown(ErrorKind::kInvalidArgument, [&] { model_->generate(inputs, {.max_new_tokens = 1}); }),
+              HasSubstr("integers"));
+}
+
 TEST_F(CausalLMTest, InputsMustFitTheModelAndTheCache) {
   auto cache = DynamicCache(model_->config());
   const auto refused = [&](const ForwardInput& input) {
@@ -104,6 +111,22 @@ TEST_F(CausalLMTest, InputsMustFitTheModelAndTheCache) {
                        model_->generate(at::empty({0, 3}, at::kLong));
                      }),
               HasSubstr("no prompt"));
+}
+
+TEST_F(CausalLMTest, ACacheOfAnotherModelIsRefusedByGenerateToo) {
+  DynamicCache cache(model_->config());
+  const auto other = golden_model("mistral_window8");  // heads of the same size, a window
+  const std::string message = thrown(ErrorKind::kInvalidArgument,
+                                     [&] { other->generate(tensor_of({some_ids(5)}), {.max_new_tokens = 1}, &cache); });
+  EXPECT_THAT(message, HasSubstr("the model's keeps last 8"));
+  EXPECT_EQ(cache.seq_length(), 0);
+}
+
+TEST_F(CausalLMTest, ADeviceThatIsNotThereIsRefused) {
+  EXPECT_THAT(
+      thrown(ErrorKind::kUnsupported,
+             [] { AutoModelForCausalLM::from_pretrained(testing::golden_path("llama"), {.device = at::kMeta}); }),
+      HasSubstr("meta"));
 }
 
 TEST_F(CausalLMTest, ACacheAndAnImplementationExcludeEachOther) {

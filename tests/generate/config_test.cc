@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "mneme/base/log.h"
 #include "tests/support/files.h"
 #include "tests/support/thrown.h"
 
@@ -88,6 +89,9 @@ TEST(GenerationConfigTest, ValuesOutOfRangeAreRefusedByName) {
       {"repetition_penalty", {.repetition_penalty = 0.0}},
       {"repetition_penalty", {.repetition_penalty = nan}},
       {"max_new_tokens", {.max_new_tokens = -1}},
+      {"max_length", {.max_length = 0}},
+      {"max_length", {.max_length = INT64_MAX}},
+      {"min_new_tokens", {.min_new_tokens = -1}},
       {"min_new_tokens", {.max_new_tokens = 4, .min_new_tokens = 5}},
       {"max_time", {.max_time = 0.0}},
       {"max_time", {.max_time = nan}},
@@ -100,6 +104,29 @@ TEST(GenerationConfigTest, ValuesOutOfRangeAreRefusedByName) {
   for (const auto& [name, options] : cases) {
     EXPECT_THAT(thrown(ErrorKind::kInvalidArgument, [&, &o = options] { resolved(o); }), HasSubstr(name));
   }
+}
+
+TEST(GenerationConfigTest, ValuesOfTheFileAreCheckedAsThoseOfTheCall) {
+  const std::pair<const char*, Json> cases[] = {{"temperature", {{"temperature", -1}}},
+                                                {"top_p", {{"top_p", 5}}},
+                                                {"max_length", {{"max_length", 99999999999}}},
+                                                {"max_new_tokens", {{"max_new_tokens", -1}}}};
+  for (const auto& [name, file] : cases) {
+    EXPECT_THAT(thrown(ErrorKind::kInvalidArgument, [&, &f = file] { resolved({}, f); }), HasSubstr(name));
+    EXPECT_EQ(resolved({.max_new_tokens = 2, .temperature = 1.0, .top_p = 1.0}, file).max_new_tokens, 2) << name;
+  }
+}
+
+TEST(GenerationConfigTest, OptionsThatOnlyMatterWhenSamplingAreWarnedOf) {
+  std::vector<std::string> warnings;
+  set_warning_handler([&](const std::string& text) { warnings.push_back(text); });
+  resolved({.temperature = 0.5, .top_p = 0.9});
+  EXPECT_THAT(warnings, ::testing::ElementsAre("without do_sample, temperature, top_p changes nothing"));
+  resolved({.do_sample = true, .temperature = 0.5});
+  resolved({.temperature = 0.5}, {{"do_sample", true}});
+  resolved({.temperature = 0.0}, {{"temperature", 0.5}, {"top_k", 5}});  // greedy; and a file is no mistake of the call
+  set_warning_handler({});
+  EXPECT_EQ(warnings.size(), 1u);
 }
 
 TEST(GenerationConfigTest, AStaticCacheIsSizedToTheTextOrChecked) {
@@ -123,9 +150,18 @@ TEST(GenerationConfigTest, TheFileAloneDecidesAboutEosWhereThereIsOne) {
   EXPECT_EQ(GenerationConfig::from_pretrained(folder.path(), model).eos_token_id, Ids());
 }
 
+TEST(GenerationConfigTest, NegativeIdsMeanNone) {
+  const GenerationConfig config =
+      GenerationConfig::from_json({{"eos_token_id", {-1, 7}}, {"pad_token_id", -1}, {"bos_token_id", -1}}, "f");
+  EXPECT_EQ(config.eos_token_id, Ids({7}));
+  EXPECT_EQ(config.pad_token_id, std::nullopt);
+  EXPECT_EQ(config.bos_token_id, std::nullopt);
+}
+
 TEST(GenerationConfigTest, WrongTypesNameFileAndKey) {
   for (const char* text : {R"({"temperature": "hot"})", R"({"eos_token_id": "a"})", R"({"eos_token_id": [1, null]})",
-                           R"({"top_k": 1.5})", R"({"do_sample": 1})", "[]", "3"}) {
+                           R"({"top_k": 1.5})", R"({"eos_token_id": 18446744073709551615})",
+                           R"({"eos_token_id": [2147483648]})", R"({"do_sample": 1})", "[]", "3"}) {
     EXPECT_THAT(thrown(ErrorKind::kCorruptData, [&] { GenerationConfig::from_json(Json::parse(text), "file.json"); }),
                 HasSubstr("file.json"))
         << text;

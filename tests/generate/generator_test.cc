@@ -152,6 +152,31 @@ TEST_F(GeneratorTest, EndsWhenAskedAndWhenTimeIsUp) {
   EXPECT_EQ(late.finish_reasons[0], "time");
 }
 
+TEST_F(GeneratorTest, CanBeCancelledBetweenTwoChunksOfThePrompt) {
+  auto cache = DynamicCache(model_->config());
+  const Ids prompt = some_ids(70);
+  int n = 0;
+  const GenerateOutput cancelled =
+      run(prompt,
+          {.max_new_tokens = 5, .prefill_chunk_size = 16, .cancelled = [&] { return ++n == 2; }, .output_logits = true},
+          &cache);
+  EXPECT_TRUE(cancelled.new_tokens[0].empty());
+  EXPECT_EQ(cancelled.finish_reasons[0], "cancelled");
+  EXPECT_FALSE(cancelled.prompt_logits.defined());
+  EXPECT_EQ(cache.seq_length(), 32);  // what was computed is kept, and good
+  EXPECT_EQ(run(prompt, {.max_new_tokens = 5}, &cache).new_tokens, run(prompt, {.max_new_tokens = 5}).new_tokens);
+}
+
+TEST_F(GeneratorTest, TellsHowMuchOfThePromptsIsRead) {
+  std::vector<std::int64_t> done;
+  const GenerateOptions options{.max_new_tokens = 1, .prefill_chunk_size = 8, .on_prefill = [&](auto n, auto total) {
+                                  EXPECT_EQ(total, 25);
+                                  done.push_back(n);
+                                }};
+  model_->generate(left_padded({some_ids(20), some_ids(5)}), options);
+  EXPECT_EQ(done, Ids({0, 13, 21, 25}));
+}
+
 TEST_F(GeneratorTest, StopStringsSeeTheTextOfNewTokensOnly) {
   const Ids prompt = some_ids(5);
   const Ids free = run(prompt, {.max_new_tokens = 10}).new_tokens[0];

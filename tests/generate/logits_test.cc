@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "tests/support/floats.h"
+#include "tests/support/thrown.h"
 
 namespace mneme {
 namespace {
@@ -100,6 +101,19 @@ TEST(LogitsTest, TheBestOfEqualsIsTheLowestAndNeverNan) {
   EXPECT_EQ(argmax(Scores{-kInfinity, -kInfinity}), 0);
   EXPECT_EQ(argmax(Scores{-kInfinity, -3e38f}), 1);
   EXPECT_EQ(argmax(Scores{}), 0);
+}
+
+TEST(LogitsTest, LogitsThatAreNoNumbersAreAnError) {
+  std::vector<float> logits(67, 1.0f);
+  logits[3] = -kInfinity;  // a ban is none
+  EXPECT_NO_THROW(check_finite(logits));
+  for (const float bad : {kNan, kInfinity}) {
+    for (const std::size_t place : {0u, 31u, 66u}) {
+      std::vector<float> broken = logits;
+      broken[place] = bad;
+      testing::thrown(ErrorKind::kFailedPrecondition, [&] { check_finite(broken); });
+    }
+  }
 }
 
 TEST(LogitsTest, GapIsBetweenTheTwoBest) {
