@@ -63,7 +63,9 @@ lint: setup  ## style, architecture, clang-tidy on what changed since it passed;
 	@scripts/setup.sh tools
 	@scripts/lint.sh $(ARGS)
 
-install: build  ## install library, headers, program and CMake package under PREFIX=/usr/local
+install: setup  ## install library, headers, program and CMake package under PREFIX=/usr/local
+	$(call configure,release,build)
+	@cmake --build build --target libmneme.so mneme_program -j $(JOBS)
 	@cmake --install build --prefix $(PREFIX)
 
 clean:  ## remove every build folder; the cache of LibTorch and the model stays
