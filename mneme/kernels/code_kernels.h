@@ -61,6 +61,7 @@ struct CodeKernels {
 
   /// How codes, scales and offsets of groups are found (quant/block_codec.h, Method).
   void (*fit_min_max)(const FitArgs& args) noexcept;
+  void (*fit_least_squares)(const FitArgs& args) noexcept;
   void (*fit_symmetric)(const FitArgs& args) noexcept;
   void (*start_half_quadratic)(const HalfQuadraticArgs& args) noexcept;
   float (*step_half_quadratic)(const HalfQuadraticArgs& args) noexcept;  ///< gives the sum of absolute errors before it

@@ -85,12 +85,13 @@ class TileScales {
     float *scales, *offsets;
   };
 
-  /// Float16 to float32; int8 gets its offset, e4m3 what load_float8 left out.
+  /// Float16 to float32. An e4m3 code comes divided by 256 and has no offset; those of int8 count from 128.
   void convert(const std::byte* stored) {
     const auto* scales = reinterpret_cast<const std::uint16_t*>(stored);
     const std::uint16_t* offsets = scales + codes_.scale_bytes(side_, dim_) / 2;
     const std::int64_t n = codes_.n_scales(side_, dim_);
-    const L factor = L::set1(codes_.kind == CodeKind::kFloat8 ? 256.0f : 1.0f), middle = L::set1(-128.0f);
+    const bool is_float8 = codes_.kind == CodeKind::kFloat8;
+    const L factor = L::set1(is_float8 ? 256.0f : 1.0f), middle = L::set1(is_float8 ? 0.0f : -128.0f);
     for (std::int64_t i = 0; i < n; i += 16) {
       const L scale = L::load_float16(scales + i);
       (scale * factor).store(slots_.scales + i);

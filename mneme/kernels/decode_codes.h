@@ -3,87 +3,11 @@
 #include "mneme/kernels/block_store.h"
 #include "mneme/kernels/code_kernels.h"
 #include "mneme/kernels/code_scales.h"
+#include "mneme/kernels/unpack_codes.h"
 
-/// From the codes of one head (codes.h) to its raw tiles (kernels.h): unit by unit, pairs of runs that are neighbours
-/// in the panels of bfloat16 too.
+/// From the codes of one head (codes.h) to its raw tiles (kernels.h), a few units at a time: codes become floats,
+/// floats numbers, and pairs of runs, which are neighbours in the panels of bfloat16 too, are rounded and stored.
 namespace mneme::kernels {
-
-/// The codes of a tile as floats, run after run. `start` goes to a unit, `begin_unit` to the next of them.
-template <class L, int kBits>
-class CodeReader {
-  static constexpr std::int64_t kUnitsOfWord = 4 / kBits;
-
- public:
-  CodeReader(const std::byte* codes, std::int64_t /*n_units*/) : codes_(codes) {}
-
-  void start(std::int64_t unit) {
-    word_ = L::Words::load(codes_ + unit / kUnitsOfWord * 64);
-    for (std::int64_t i = 0; i < unit % kUnitsOfWord; ++i) word_ = word_ >> (8 * kBits % 32);
-  }
-  [[gnu::always_inline]] void begin_unit(std::int64_t unit) {
-    if (unit % kUnitsOfWord == 0) word_ = L::Words::load(codes_ + unit / kUnitsOfWord * 64);
-  }
-  [[gnu::always_inline]] typename L::Words next_words() {
-    const typename L::Words code = word_ & ((1u << kBits) - 1);
-    word_ = word_ >> kBits;
-    return code;
-  }
-  [[gnu::always_inline]] L next() { return next_words().to_floats(); }
-
- private:
-  const std::byte* codes_;
-  typename L::Words word_;
-};
-
-template <class L>
-class CodeReader<L, 3> {
- public:
-  CodeReader(const std::byte* codes, std::int64_t n_units)
-      : low_(codes, n_units), high_(codes + TileCodes::plane_bytes(2, n_units), n_units) {}
-
-  void start(std::int64_t unit) {
-    low_.start(unit);
-    high_.start(unit);
-  }
-  [[gnu::always_inline]] void begin_unit(std::int64_t unit) {
-    low_.begin_unit(unit);
-    high_.begin_unit(unit);
-  }
-  [[gnu::always_inline]] L next() { return (low_.next_words() | high_.next_words() << 2).to_floats(); }
-
- private:
-  CodeReader<L, 2> low_;
-  CodeReader<L, 1> high_;
-};
-
-template <class L>
-class CodeReader<L, 8> {
- public:
-  CodeReader(const std::byte* codes, std::int64_t /*n_units*/)
-      : codes_(reinterpret_cast<const std::uint8_t*>(codes)), run_(codes_) {}
-
-  void start(std::int64_t unit) { run_ = codes_ + unit * 8 * kPanel; }
-  [[gnu::always_inline]] void begin_unit(std::int64_t) {}
-  [[gnu::always_inline]] L next() {
-    run_ += kPanel;
-    return L::load_bytes(run_ - kPanel);
-  }
-
- protected:
-  const std::uint8_t *codes_, *run_;
-};
-
-/// e4m3, divided by 256.
-inline constexpr int kFloat8Bits = 0;
-template <class L>
-class CodeReader<L, kFloat8Bits> : public CodeReader<L, 8> {
- public:
-  using CodeReader<L, 8>::CodeReader;
-  [[gnu::always_inline]] L next() {
-    this->run_ += kPanel;
-    return L::load_float8(this->run_ - kPanel);
-  }
-};
 
 /// Decodes the tiles of one raw format.
 template <class L, DType format>
@@ -171,39 +95,36 @@ class TileDecoder {
   };
 
   static void decode(const TileCodes& codes, const Span& span, const RunScales& runs) {
-    if (codes.kind == CodeKind::kFloat8) return decode_units<kFloat8Bits, false>(span, runs);
-    switch (codes.bits) {
-      case 1: return decode_bits<1>(span, runs);
-      case 2: return decode_bits<2>(span, runs);
-      case 3: return decode_bits<3>(span, runs);
-      case 4: return decode_bits<4>(span, runs);
-      default: return decode_bits<8>(span, runs);
+    constexpr std::int64_t kAtOnce = 8;
+    alignas(64) float unpacked[kAtOnce * 8 * kPanel];
+    for (std::int64_t u = span.first; u < span.end; u += kAtOnce) {
+      const std::int64_t n = span.end - u < kAtOnce ? span.end - u : kAtOnce;
+      unpack_units<L>(codes, span.n_units, span.codes, u, n, unpacked);
+      Element* out = span.out + (u - span.first) * span.unit;
+      if (runs.per_lane) {
+        place<true>(unpacked, u - span.origin, n, runs, out, span);
+      } else {
+        place<false>(unpacked, u - span.origin, n, runs, out, span);
+      }
     }
   }
-  template <int kBits>
-  static void decode_bits(const Span& span, const RunScales& runs) {
-    return runs.per_lane ? decode_units<kBits, true>(span, runs) : decode_units<kBits, false>(span, runs);
-  }
 
-  template <int kBits, bool kPerLane>
-  [[gnu::noinline]] static void decode_units(const Span& span, const RunScales& runs) {
+  /// Units [first, first + n) as RunScales counts them.
+  template <bool kPerLane>
+  [[gnu::noinline]] static void place(const float* codes, std::int64_t first, std::int64_t n, const RunScales& runs,
+                                      Element* out, const Span& span) {
+    const auto lanes = [](const float* x) { return kPerLane ? L::load(x) : L::set1(*x); };
     const RunStrides& strides = runs.strides;
-    CodeReader<L, kBits> reader(span.codes, span.n_units);
-    if (span.first < span.end) reader.start(span.first);
-    Element* out = span.out;
-    const std::int64_t first = span.first - span.origin;
     std::int64_t left = strides.units - first % strides.units;
     std::int64_t at = first / strides.units * strides.stretch + first % strides.units * strides.unit;
     std::int64_t pairs[4];
     for (std::int64_t i = 0; i < 4; ++i) pairs[i] = i / strides.pairs_that_share * strides.pair;
-    for (std::int64_t u = span.first; u < span.end; ++u, out += span.unit) {
-      reader.begin_unit(u);
-#pragma GCC unroll 4
-      for (std::int64_t i = 0; i < 4; ++i) {
-        const std::int64_t pair = at + pairs[i];
-        const L even = value<kBits, kPerLane>(reader.next(), runs, pair);
-        const L odd = value<kBits, kPerLane>(reader.next(), runs, pair + strides.odd);
-        store(even, odd, out + i * span.pair);
+    for (std::int64_t u = 0; u < n; ++u, out += span.unit) {
+      for (std::int64_t i = 0; i < 4; ++i, codes += 2 * kPanel) {
+        const std::int64_t even = at + pairs[i], odd = even + strides.odd;
+        store(L::fma(L::load(codes), lanes(runs.scales + even), lanes(runs.offsets + even)),
+              L::fma(L::load(codes + kPanel), lanes(runs.scales + odd), lanes(runs.offsets + odd)),
+              out + i * span.pair);
       }
       at += strides.unit;
       if (--left == 0) {
@@ -211,13 +132,6 @@ class TileDecoder {
         at += strides.stretch - strides.units * strides.unit;
       }
     }
-  }
-
-  template <int kBits, bool kPerLane>
-  [[gnu::always_inline]] static L value(L code, const RunScales& runs, std::int64_t at) {
-    const auto lanes = [](const float* x) { return kPerLane ? L::load(x) : L::set1(*x); };
-    if constexpr (kBits == kFloat8Bits) return code * lanes(runs.scales + at);
-    return L::fma(code, lanes(runs.scales + at), lanes(runs.offsets + at));
   }
 
   [[gnu::always_inline]] static void store(L even, L odd, Element* out) {

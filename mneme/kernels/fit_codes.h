@@ -46,6 +46,59 @@ void fit_min_max(const FitArgs& args) noexcept {
   put_float16(least, args.offsets);
 }
 
+template <class L>
+[[gnu::always_inline]] inline L nearest_code(L x, L scale, L offset, L last) {
+  return within(L::round((x - offset) / scale), L::zero(), last);
+}
+
+/// The scale and offset that minimize sum (x - (s code + o))^2 for the codes that s and o give (Lloyd's iterations:
+/// round, then regress x on the codes), from several shares of the range; the best of them after rounding to float16.
+/// Fewer bits gain more from clipping.
+template <class L>
+void fit_least_squares(const FitArgs& args) noexcept {
+  constexpr int kRefits = 3;
+  const int n_starts = args.bits < 8 ? 3 : 1;
+  const float step = args.bits == 2 ? 0.2f : 0.08f;
+  L least, most;
+  find_range(args, least, most);
+  const L range = most - least, last = L::set1(static_cast<float>((1 << args.bits) - 1));
+  const L n = L::set1(static_cast<float>(args.n));
+  L best_error = L::set1(__builtin_inff()), best_scale = L::zero(), best_offset = least;
+  alignas(64) std::uint16_t halves[16];
+  for (int start = 0; start < n_starts; ++start) {
+    const float clipped = step * static_cast<float>(start);
+    L scale = range * L::set1(1.0f - clipped) / last, offset = L::fma(range, L::set1(clipped / 2), least);
+    for (int refit = 0; refit < kRefits; ++refit) {
+      L c = L::zero(), cc = L::zero(), x = L::zero(), cx = L::zero();
+      for (std::int64_t i = 0; i < args.n; ++i) {
+        const L number = L::load(args.x + i * 16), code = nearest_code(number, scale, offset, last);
+        c = c + code;
+        cc = L::fma(code, code, cc);
+        x = x + number;
+        cx = L::fma(code, number, cx);
+      }
+      const L spread = n * cc - c * c, slope = (n * cx - c * x) / spread;
+      scale = L::if_less(L::zero(), spread, slope, scale);  // one code for all says nothing of the scale
+      offset = (x - scale * c) / n;
+    }
+    scale = put_float16(scale, halves);
+    offset = put_float16(offset, halves);
+    L error = L::zero();
+    for (std::int64_t i = 0; i < args.n; ++i) {
+      const L number = L::load(args.x + i * 16);
+      const L miss = number - L::fma(nearest_code(number, scale, offset, last), scale, offset);
+      error = L::fma(miss, miss, error);
+    }
+    best_scale = L::if_less(error, best_error, scale, best_scale);
+    best_offset = L::if_less(error, best_error, offset, best_offset);
+    best_error = L::min(error, best_error);
+  }
+  best_scale = put_float16(best_scale, args.scales);
+  best_offset = put_float16(best_offset, args.offsets);
+  for (std::int64_t i = 0; i < args.n; ++i)
+    nearest_code(L::load(args.x + i * 16), best_scale, best_offset, last).store(args.codes + i * 16);
+}
+
 /// s = max |x| / 127, code = 128 + round(x / s), with s as it is stored.
 template <class L>
 void fit_symmetric(const FitArgs& args) noexcept {

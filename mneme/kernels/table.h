@@ -35,6 +35,7 @@ inline constexpr CodeKernels kCodeKernels = {
     .formats = {make_code_kernels<L, Float32Format<L>>(), make_code_kernels<L, BFloat16>(),
                 make_code_kernels<L, Float16Format<L>>()},
     .fit_min_max = fit_min_max<L>,
+    .fit_least_squares = fit_least_squares<L>,
     .fit_symmetric = fit_symmetric<L>,
     .start_half_quadratic = start_half_quadratic<L>,
     .step_half_quadratic = step_half_quadratic<L>,

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "mneme/ops/block_tensor.h"
+#include "mneme/ops/code_tensor.h"
 
 namespace mneme::ops {
 namespace {
@@ -12,8 +13,13 @@ namespace {
 using kernels::kBlockTokens;
 using kernels::kSpanBlocks;
 
-const std::byte* block_at(const AttendSequence& s, std::int64_t block) {
-  return s.spans[static_cast<std::size_t>(block / kSpanBlocks - s.first_span)][block % kSpanBlocks];
+/// The first n tokens of a block, raw or encoded: keys [Hkv, n, key_dim] and values [Hkv, n, value_dim].
+std::pair<at::Tensor, at::Tensor> load(const AttendSequence& s, const AttendOptions& options, std::int64_t block,
+                                       std::int64_t n, at::Device device) {
+  const std::byte* data = s.spans[static_cast<std::size_t>(block / kSpanBlocks - s.first_span)][block % kSpanBlocks];
+  if (block >= s.n_sealed) return load_tokens(options.layout, data, 0, n, device);
+  const auto [keys, values] = load_codes(*options.codes, data, block == 0, device);
+  return {keys.narrow(1, 0, n), values.narrow(1, 0, n)};
 }
 
 /// Keys and values of every held block up to the last query, and the index of each token: [Hkv, L, D] and [L].
@@ -29,13 +35,7 @@ Gathered gather(const Workspace& workspace, const AttendSequence& s, const Atten
   for (std::int64_t block = 0; block * kBlockTokens < length; ++block) {
     if (block >= sink_end && block < first) continue;
     const std::int64_t n = std::min(kBlockTokens, length - block * kBlockTokens);
-    const std::byte* raw = block_at(s, block);
-    at::Tensor decoded;
-    if (block < s.n_sealed) {
-      decoded = decode_block(*options.codes, raw, block == 0, workspace.device()).to(workspace.device());
-      raw = static_cast<const std::byte*>(decoded.const_data_ptr());
-    }
-    auto [k, v] = load_tokens(options.layout, raw, 0, n, workspace.device());
+    auto [k, v] = load(s, options, block, n, workspace.device());
     keys.push_back(k.to(at::kFloat));
     values.push_back(v.to(at::kFloat));
     indices.push_back(at::arange(block * kBlockTokens, block * kBlockTokens + n,

@@ -1,6 +1,5 @@
 #include "mneme/ops/block_tensor.h"
 
-#include "mneme/kernels/code_kernels.h"
 #include "mneme/ops/linear.h"
 
 namespace mneme::ops {
@@ -82,23 +81,6 @@ std::pair<at::Tensor, at::Tensor> load_tokens(const BlockLayout& layout, const s
                    values = unpacked(value_view(layout, block, device));
   return {keys.narrow(1, first_slot, n).narrow(2, 0, layout.key_dim),
           values.narrow(2, first_slot, n).narrow(1, 0, layout.value_dim).transpose(1, 2)};
-}
-
-at::Tensor decode_block(const kernels::BlockCodes& codes, const std::byte* block, bool first, at::Device device) {
-  const auto bytes = at::TensorOptions().dtype(at::kByte);
-  const at::Tensor stored =
-      at::from_blob(const_cast<std::byte*>(block), {codes.block_bytes(first)}, bytes.device(device)).to(at::kCPU);
-  const auto* data = static_cast<const std::byte*>(stored.const_data_ptr());
-  at::Tensor raw = at::empty({codes.raw.block_bytes()}, bytes);
-  auto* out = static_cast<std::byte*>(raw.data_ptr());
-  const at::Tensor scratch = at::empty({kernels::scale_scratch_bytes(codes)}, bytes);
-  const kernels::CodeFormatKernels& format = kernels::active().codes->of(codes.raw.format);
-  for (std::int64_t head = 0; head < codes.raw.n_heads; ++head) {
-    format.decode_head(codes, data + codes.head_offset(head),
-                       first && codes.sink_length ? data + codes.sink_offset(head) : nullptr,
-                       out + head * codes.raw.head_bytes(), static_cast<float*>(scratch.data_ptr()));
-  }
-  return raw;
 }
 
 }  // namespace mneme::ops

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <utility>
 
-#include "mneme/kernels/codes.h"
 #include "mneme/kernels/kernels.h"
 #include "mneme/ops/workspace.h"
 
@@ -32,9 +31,5 @@ void store_tokens(Workspace& workspace, const kernels::BlockLayout& layout, std:
 /// keys [Hkv, n, key_dim], values [Hkv, n, value_dim] on `device`.
 std::pair<at::Tensor, at::Tensor> load_tokens(const kernels::BlockLayout& layout, const std::byte* block,
                                               std::int64_t first_slot, std::int64_t n, at::Device device);
-
-/// An encoded block as a raw one: bytes [codes.raw.block_bytes()] on the host. `block` lies on `device`; `first` says
-/// that it is block 0 of its sequence.
-at::Tensor decode_block(const kernels::BlockCodes& codes, const std::byte* block, bool first, at::Device device);
 
 }  // namespace mneme::ops

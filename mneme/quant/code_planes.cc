@@ -1,7 +1,6 @@
 #include "mneme/quant/code_planes.h"
 
 #include <algorithm>
-#include <cstring>
 
 namespace mneme::quant {
 namespace {
@@ -58,30 +57,6 @@ void pack_codes(const TileCodes& codes, TileSide side, std::int64_t dim, const s
       const auto shift = static_cast<int>(index % runs_of_a_word) * bits;
       for (std::int64_t i = 0; i < run.n; ++i)
         word[i] |= (unsigned{from[run.first + i * run.stride]} >> lowest & mask) << shift;
-    });
-  });
-}
-
-void unpack_codes(const TileCodes& codes, TileSide side, std::int64_t dim, const std::byte* packed, std::uint8_t* to) {
-  std::memset(to, 0, static_cast<std::size_t>(kBlockTokens * dim));
-  if (codes.bits == 8) {
-    each_run(side, dim, [&](std::int64_t index, const Run& run) {
-      for (std::int64_t i = 0; i < run.n; ++i)
-        to[run.first + i * run.stride] = static_cast<std::uint8_t>(packed[index * kPanel + i]);
-    });
-    return;
-  }
-  each_plane(codes, side, dim, [&](std::int64_t offset, int bits, int lowest) {
-    const auto* words = reinterpret_cast<const std::uint32_t*>(packed + offset);
-    const std::int64_t runs_of_a_word = 32 / bits;
-    const unsigned mask = (1u << bits) - 1;
-    each_run(side, dim, [&](std::int64_t index, const Run& run) {
-      const std::uint32_t* word = words + index / runs_of_a_word * kPanel;
-      const auto shift = static_cast<int>(index % runs_of_a_word) * bits;
-      for (std::int64_t i = 0; i < run.n; ++i) {
-        std::uint8_t& code = to[run.first + i * run.stride];
-        code = static_cast<std::uint8_t>(code | (word[i] >> shift & mask) << lowest);
-      }
     });
   });
 }

@@ -14,8 +14,4 @@ namespace mneme::quant {
 void pack_codes(const kernels::TileCodes& codes, kernels::TileSide side, std::int64_t dim,
                 const std::uint8_t* codes_of_elements, std::byte* out);
 
-/// The reverse, for those who want to look at codes: kernels decode them as they lie.
-void unpack_codes(const kernels::TileCodes& codes, kernels::TileSide side, std::int64_t dim, const std::byte* packed,
-                  std::uint8_t* codes_of_elements);
-
 }  // namespace mneme::quant

@@ -83,7 +83,9 @@ class TileEncoder {
       if (method == Method::kHalfQuadratic) {
         fit_half_quadratic();
       } else {
-        const auto fit = method == Method::kSymmetric ? kernels_.fit_symmetric : kernels_.fit_min_max;
+        const auto fit = method == Method::kSymmetric      ? kernels_.fit_symmetric
+                         : method == Method::kLeastSquares ? kernels_.fit_least_squares
+                                                           : kernels_.fit_min_max;
         for (std::size_t b = 0; b < batches_.size(); ++b) {
           fit(args(b));
           scatter(b);

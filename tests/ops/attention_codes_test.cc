@@ -1,0 +1,123 @@
+// ops::attend over spans of which the first blocks are encoded.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "mneme/ops/attention.h"
+#include "tests/kernels/coded_blocks.h"
+#include "tests/support/matrix.h"
+#include "tests/support/thrown.h"
+
+namespace mneme::ops {
+namespace {
+
+using kernels::AlignedBytes;
+using kernels::BlockCodes;
+using kernels::Grouping;
+using kernels::kSpanBlocks;
+using kernels::Visibility;
+using testing::bits;
+using testing::Matrix;
+using testing::Threads;
+using testing::thrown;
+
+BlockCodes codes_of(DType format) {
+  return {.keys = {.bits = 4, .has_offset = true, .grouping = Grouping::kTokens, .group = 32},
+          .values = {.bits = 2, .has_offset = true, .grouping = Grouping::kChannels, .group = 32},
+          .raw = {.format = format, .n_heads = 2, .key_dim = 20, .value_dim = 32},
+          .sink_length = 4};
+}
+
+/// A sequence of 64 n_blocks tokens, each block encoded and as it decodes.
+struct Sequence {
+  BlockCodes codes;
+  std::vector<AlignedBytes> encoded, raw;
+  std::vector<const std::byte*> sealed_blocks, raw_blocks, all_raw_blocks;
+  std::vector<const std::byte*const*> sealed_spans, raw_spans, all_raw_spans;
+  std::int64_t n_sealed;
+
+  Sequence(DType format, std::int64_t n_blocks, std::int64_t sealed) : codes(codes_of(format)), n_sealed(sealed) {
+    for (std::int64_t b = 0; b < n_blocks; ++b) {
+      encoded.push_back(kernels::random_block(codes, b == 0, static_cast<unsigned>(b)));
+      raw.push_back(kernels::decoded(kernels::active(), codes, encoded.back(), b == 0));
+    }
+    const std::int64_t padded = kernels::round_up(n_blocks, kSpanBlocks);
+    for (std::int64_t b = 0; b < padded; ++b) {
+      const auto i = static_cast<std::size_t>(b);
+      raw_blocks.push_back(b < n_blocks ? raw[i].data() : nullptr);
+      blocks.push_back(b < n_sealed ? encoded[i].data() : raw_blocks.back());
+    }
+    for (std::int64_t b = 0; b < padded; b += kSpanBlocks) {
+      spans.push_back(blocks.data() + b);
+      raw_spans.push_back(raw_blocks.data() + b);
+    }
+  }
+
+  AttendSequence part(bool with_codes, std::int64_t n_queries) const {
+    const auto length = static_cast<std::int64_t>(raw.size()) * 64;
+    return {.spans = with_codes ? spans : raw_spans,
+            .first_query = length - n_queries,
+            .n_queries = n_queries,
+            .n_sealed = with_codes ? n_sealed : 0};
+  }
+};
+
+Matrix run(Workspace& workspace, const Sequence& s, bool with_codes, std::int64_t n_queries, Visibility visibility) {
+  const AttendSequence parts[] = {s.part(with_codes, n_queries)};
+  Matrix q = Matrix::random(n_queries, 6 * 20, 5), out(n_queries, 6 * 32);
+  attend(workspace, parts,
+         {.layout = s.codes.raw, .codes = &s.codes, .n_heads = 6, .scale = 0.3f, .visibility = visibility}, q.rows(), 0,
+         out.rows());
+  return out;
+}
+
+TEST(AttentionCodes, EqualsAttentionOverWhatTheyDecodeTo) {
+  for (const DType format : testing::kDTypes) {
+    for (const std::int64_t n_sealed : {0, 1, 7, 8, 9, 16, 17, 19}) {
+      const Sequence s(format, 19, n_sealed);
+      for (const std::int64_t n_queries : {1, 70}) {
+        for (const Visibility visibility : {Visibility{}, Visibility{.window = 600}, Visibility{.chunk = 700}}) {
+          std::vector<std::uint32_t> expected;
+          for (const int threads : {1, 4}) {
+            const Threads pool(threads);
+            Workspace workspace(at::kCPU);
+            if (expected.empty()) expected = bits(run(workspace, s, false, n_queries, visibility).values);
+            ASSERT_EQ(bits(run(workspace, s, true, n_queries, visibility).values), expected)
+                << name_of(format) << " sealed " << n_sealed << " queries " << n_queries << " threads " << threads;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(AttentionCodes, ThroughAtenToo) {
+  for (const auto& [format, tolerance] :
+       {std::pair{DType::kFloat32, 2e-5}, {DType::kBFloat16, 2e-2}, {DType::kFloat16, 2e-3}}) {
+    const Sequence s(format, 4, 2);
+    Workspace workspace(at::kCPU), through_aten(at::kCPU);
+    through_aten.set_through_aten(true);
+    const Matrix expected = run(workspace, s, true, 3, {}), out = run(through_aten, s, true, 3, {});
+    for (std::size_t i = 0; i < out.values.size(); ++i) ASSERT_NEAR(out.values[i], expected.values[i], tolerance);
+  }
+}
+
+TEST(AttentionCodes, RefusesEncodedBlocksWithoutTheirCodes) {
+  const Sequence s(DType::kFloat32, 4, 2);
+  Workspace workspace(at::kCPU);
+  const AttendSequence parts[] = {s.part(true, 1)};
+  Matrix q = Matrix::random(1, 6 * 20, 5), out(1, 6 * 32);
+  const BlockCodes others = codes_of(DType::kFloat16);
+  for (const BlockCodes* codes : {static_cast<const BlockCodes*>(nullptr), &others}) {
+    EXPECT_THAT(thrown(ErrorKind::kInvalidArgument,
+                       [&] {
+                         attend(workspace, parts, {.layout = s.codes.raw, .codes = codes, .n_heads = 6}, q.rows(), 0,
+                                out.rows());
+                       }),
+                ::testing::HasSubstr("2 blocks are encoded"));
+  }
+}
+
+}  // namespace
+}  // namespace mneme::ops
