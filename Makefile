@@ -44,9 +44,9 @@ dev: setup  ## debug build with AddressSanitizer and UndefinedBehaviorSanitizer 
 	@cmake --build build-dev --target $(TARGETS) -j $(JOBS)
 	@ctest --preset dev $(ARGS)
 
-tsan: setup  ## ThreadSanitizer build in build-tsan/, then the tests of what runs on several threads
+tsan: setup  ## ThreadSanitizer build in build-tsan/, then the tests that have Concurrent in their name
 	$(call configure,tsan,build-tsan)
-	@cmake --build build-tsan --target $(TARGETS) -j $(JOBS)
+	@cmake --build build-tsan --target tests -j $(JOBS)
 	@ctest --preset tsan $(ARGS)
 
 fuzz: setup  ## libFuzzer targets under AddressSanitizer in build-fuzz/; SECONDS=60 each

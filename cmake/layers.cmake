@@ -1,8 +1,8 @@
 # mneme_layer(<folder> [TORCH] [PUBLIC libs...] [PRIVATE libs...])
 # One static library of all mneme/<folder>/*.cc (main.cc, module.cc and isa_*.cc apart). Its PUBLIC libraries are the layers below it, so an
 # include against the direction of the architecture does not link; scripts/check_includes.py names it sooner.
-# TORCH: the folder sees ATen, through one precompiled header.
-include(torch_header)
+# TORCH: the folder sees ATen.
+include(precompiled_headers)
 
 function(mneme_layer folder)
   cmake_parse_arguments(arg "TORCH" "" "PUBLIC;PRIVATE" ${ARGN})
@@ -16,7 +16,7 @@ function(mneme_layer folder)
     target_include_directories(mneme_${folder} PUBLIC ${CMAKE_SOURCE_DIR})
     target_link_libraries(mneme_${folder} PUBLIC ${arg_PUBLIC} PRIVATE ${arg_PRIVATE} mneme_options)
     if(arg_TORCH)
-      mneme_use_torch_header(mneme_${folder})
+      mneme_precompile(mneme_${folder} torch)
     endif()
   else()
     add_library(mneme_${folder} INTERFACE)

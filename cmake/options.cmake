@@ -2,7 +2,8 @@
 add_library(mneme_options INTERFACE)
 target_compile_options(mneme_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Werror -ffp-contract=off)
 if(MNEME_SANITIZE)
-  target_compile_options(mneme_options INTERFACE -fsanitize=${MNEME_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  # -g1: lines for stack traces and nothing more; it halves what is written and linked.
+  target_compile_options(mneme_options INTERFACE -fsanitize=${MNEME_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all -g1)
   target_link_options(mneme_options INTERFACE -fsanitize=${MNEME_SANITIZE})
 endif()
 if(MNEME_BUILD_FUZZERS)

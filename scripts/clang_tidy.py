@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Runs clang-tidy on the library, program and examples, on what has changed since it last passed.
+"""Runs clang-tidy on the sources under some folders that have changed since it last passed.
 
-usage: clang_tidy.py <build folder> <folder for stamps>
+usage: clang_tidy.py <build folder> <folder for stamps> <folder of sources>...
 
 A source counts as unchanged if its own text, that of every project header it includes, its compile command and .clang-tidy
 are as they were when it passed.
@@ -18,7 +18,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 INCLUDE = re.compile(rb'^\s*#\s*include\s*"(mneme/[^"]+)"', re.MULTILINE)
-FOLDERS = ("mneme", "examples")
 
 
 def add_headers(path: Path, seen: dict[Path, bytes]) -> dict[Path, bytes]:
@@ -43,13 +42,13 @@ def tidy(source: Path, build: Path) -> str:
     return "" if done.returncode == 0 else done.stdout + done.stderr
 
 
-def main(build: Path, stamps: Path) -> int:
+def main(build: Path, stamps: Path, folders: list[str]) -> int:
     stamps.mkdir(parents=True, exist_ok=True)
     due = {}
     entries = json.loads((build / "compile_commands.json").read_text(encoding="utf-8"))
     for entry in entries:
         source = Path(entry["file"])
-        if source.is_relative_to(ROOT) and source.relative_to(ROOT).parts[0] in FOLDERS:
+        if any(source.is_relative_to(ROOT / folder) for folder in folders):
             stamp = stamps / key_of(source, entry["command"])
             if not stamp.exists():
                 due[source] = stamp
@@ -67,4 +66,4 @@ def main(build: Path, stamps: Path) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]).resolve(), Path(sys.argv[2])))
+    sys.exit(main(Path(sys.argv[1]).resolve(), Path(sys.argv[2]), sys.argv[3:]))

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Style, architecture and clang-tidy.
 #
-#   scripts/lint.sh            checks; clang-tidy looks at what changed since it last passed
+#   scripts/lint.sh            checks; clang-tidy looks at what handles memory, threads and foreign bytes, and of that at
+#                              what changed since it last passed
 #   scripts/lint.sh --all      clang-tidy looks at everything
 #   scripts/lint.sh format     rewrites the sources in our style and checks nothing
 set -euo pipefail
@@ -11,7 +12,8 @@ mapfile -t sources < <(git ls-files --cached --others --exclude-standard mneme t
 
 case ${1:-} in
   format) clang-format -i "${sources[@]}"; exit ;;
-  --all) rm -rf "$cache/lint" ;;
+  --all) folders=(mneme examples); rm -rf "$cache/lint" ;;
+  *) folders=(mneme/{base,kernels,quant,cache,models,text}) ;;
 esac
 clang-format --dry-run -Werror "${sources[@]}"
 scripts/check_includes.py
@@ -19,4 +21,4 @@ scripts/check_includes.py
 # clang-tidy needs the commands of a clang build, and the precompiled header that they name.
 [[ -f build-lint/build.ninja ]] || cmake --preset lint -Wno-dev >/dev/null
 cmake --build build-lint --target mneme_torch_header >/dev/null
-scripts/clang_tidy.py build-lint "$cache/lint"
+scripts/clang_tidy.py build-lint "$cache/lint" "${folders[@]}"

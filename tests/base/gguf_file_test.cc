@@ -11,6 +11,7 @@
 #include "mneme/base/error.h"
 #include "tests/support/files.h"
 #include "tests/support/gguf_writer.h"
+#include "tests/support/places.h"
 #include "tests/support/thrown.h"
 
 namespace mneme {
@@ -115,7 +116,7 @@ TEST(GgufFile, ReadsTheTableOfTensors) {
 }
 
 TEST(GgufFile, ReadsWhatThePythonLibraryWrites) {
-  const GgufFile file(MNEME_TEST_DATA "/files/llama.gguf");
+  const GgufFile file(testing::test_data("files/llama.gguf"));
   EXPECT_EQ(file.metadata()["general.architecture"], "llama");
   EXPECT_EQ(file.metadata()["tokenizer.ggml.tokens"].size(), 32u);
   EXPECT_EQ(file.tensors().size(), 15u);
@@ -254,7 +255,7 @@ TEST(GgufFile, RefusesTruncationAtEveryLength) {
 }
 
 TEST(GgufFile, SurvivesRandomByteFlips) {
-  const std::string original = read_file(MNEME_TEST_DATA "/files/llama.gguf").substr(0, 4096);
+  const std::string original = read_file(testing::test_data("files/llama.gguf")).substr(0, 4096);
   std::mt19937 random(1);
   int n_refused = 0;
   for (int i = 0; i < 10000; ++i) {

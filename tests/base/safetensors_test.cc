@@ -9,6 +9,7 @@
 
 #include "mneme/base/error.h"
 #include "tests/support/files.h"
+#include "tests/support/places.h"
 #include "tests/support/safetensors_writer.h"
 #include "tests/support/thrown.h"
 
@@ -61,7 +62,7 @@ TEST(Safetensors, ReadsTensorsInTheOrderOfTheirBytes) {
 }
 
 TEST(Safetensors, ReadsWhatThePythonLibraryWrites) {
-  const SafetensorsFile file(MNEME_TEST_DATA "/files/formats.safetensors");
+  const SafetensorsFile file(testing::test_data("files/formats.safetensors"));
   EXPECT_EQ(file.tensors().size(), 10u);
   EXPECT_EQ(file.metadata().at("note"), "é");
 }
@@ -153,14 +154,14 @@ TEST(Safetensors, RefusesShapesThatDisagreeWithTheirBytes) {
 }
 
 TEST(Safetensors, RefusesTruncationAtEveryLength) {
-  const std::string content = read_file(MNEME_TEST_DATA "/files/formats.safetensors");
+  const std::string content = read_file(testing::test_data("files/formats.safetensors"));
   for (std::size_t n = 0; n < content.size(); ++n) {
     thrown(ErrorKind::kCorruptData, [&] { SafetensorsFile(bytes_of(content).first(n), "x.safetensors"); });
   }
 }
 
 TEST(Safetensors, SurvivesRandomByteFlips) {
-  const std::string original = read_file(MNEME_TEST_DATA "/files/formats.safetensors");
+  const std::string original = read_file(testing::test_data("files/formats.safetensors"));
   std::mt19937 random(1);
   int n_refused = 0;
   for (int i = 0; i < 10000; ++i) {

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "tests/cli/run.h"
+#include "tests/support/places.h"
 
 namespace mneme::cli {
 namespace {
@@ -64,7 +65,7 @@ TEST_F(BadInputTest, HeaderLongerThanTheFile) {
 }
 
 TEST_F(BadInputTest, TruncatedGguf) {
-  const std::string whole = testing::read_file(MNEME_TEST_DATA "/files/llama.gguf");
+  const std::string whole = testing::read_file(testing::test_data("files/llama.gguf"));
   const TempFolder folder;
   for (const std::size_t kept : {std::size_t{0}, std::size_t{3}, std::size_t{20}, whole.size() / 2, whole.size() - 1}) {
     const std::string path = folder.write("cut.gguf", whole.substr(0, kept));

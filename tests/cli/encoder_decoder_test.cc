@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/cli/run.h"
+#include "tests/support/places.h"
 
 namespace mneme::cli {
 namespace {
@@ -12,7 +13,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using Ids = std::vector<std::int64_t>;
 
-const std::string kModel = MNEME_TEST_DATA "/models/t5";
+const std::string kModel = testing::test_data("models/t5");
 
 std::string joined(const Ids& ids) { return fmt::format("{}", fmt::join(ids, ",")); }
 
@@ -80,7 +81,7 @@ TEST(EncoderDecoderCommands, InspectShowsBothCaches) {
   EXPECT_EQ(result["cross_cache"]["plan"][0]["retention"], "all");
   EXPECT_EQ(result["cross_cache"]["bytes_per_token"], result["cache"]["bytes_per_token"]);
   EXPECT_THAT(run({"inspect", "--model", kModel}).out, HasSubstr("cross_cache"));
-  EXPECT_FALSE(run_json({"inspect", "--model", MNEME_TEST_DATA "/models/llama"}).contains("cross_cache"));
+  EXPECT_FALSE(run_json({"inspect", "--model", testing::test_data("models/llama")}).contains("cross_cache"));
 }
 
 TEST(EncoderDecoderCommands, WhatCannotBeIsOneSentence) {
@@ -95,7 +96,7 @@ TEST(EncoderDecoderCommands, WhatCannotBeIsOneSentence) {
                   {"--ids", "5", "--max-new-tokens", "9", "--cache-implementation", "static", "--max-cache-len", "9"})),
               AllOf(HasSubstr("1 + 9"), HasSubstr("capacity of 9")));
   EXPECT_THAT(refused({"nll", "--model", kModel, "--ids", "5,6,7", "--prefill", "1"}), HasSubstr("encoder-decoder"));
-  EXPECT_THAT(refused({"generate", "--model", MNEME_TEST_DATA "/models/llama", "--ids", "5", "--decoder-ids", "0"}),
+  EXPECT_THAT(refused({"generate", "--model", testing::test_data("models/llama"), "--ids", "5", "--decoder-ids", "0"}),
               AllOf(HasSubstr("decoder ids"), HasSubstr("llama is a causal language model")));
 }
 

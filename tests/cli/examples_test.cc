@@ -6,6 +6,7 @@
 
 #include "tests/cli/run.h"
 #include "tests/support/default_model.h"
+#include "tests/support/places.h"
 
 namespace mneme::cli {
 namespace {
@@ -13,7 +14,7 @@ namespace {
 using ::testing::HasSubstr;
 
 Finished example(const std::string& name, const Arguments& arguments) {
-  Arguments all = {MNEME_BINARY_DIR "/example_" + name};
+  Arguments all = {testing::built("example_") + name};
   all.insert(all.end(), arguments.begin(), arguments.end());
   return Process(all).finish();
 }
@@ -21,7 +22,7 @@ Finished example(const std::string& name, const Arguments& arguments) {
 class ExamplesTest : public ::testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
-    if (!std::filesystem::exists(std::string(MNEME_BINARY_DIR "/example_") + GetParam())) GTEST_SKIP() << "not built";
+    if (!std::filesystem::exists(testing::built("example_") + GetParam())) GTEST_SKIP() << "not built";
   }
 };
 

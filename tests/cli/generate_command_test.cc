@@ -4,6 +4,7 @@
 
 #include "tests/cli/run.h"
 #include "tests/support/default_model.h"
+#include "tests/support/places.h"
 
 namespace mneme::cli {
 namespace {
@@ -198,7 +199,7 @@ TEST_F(GenerateCommandTest, TextsOfABatchStandOneUnderTheOther) {
 }
 
 TEST_F(GenerateCommandTest, WithoutATokenizerIdsAreShown) {
-  const std::string bare = MNEME_TEST_DATA "/models/llama";
+  const std::string bare = testing::test_data("models/llama");
   const Json result = run_json({"generate", "--model", bare, "--ids", "5,6", "--max-new-tokens", "2"});
   EXPECT_TRUE(result["texts"][0].is_null());
   const Finished finished = run({"generate", "--model", bare, "--ids", "5,6", "--max-new-tokens", "2"});

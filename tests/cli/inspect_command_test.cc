@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/cli/run.h"
+#include "tests/support/places.h"
 
 namespace mneme::cli {
 namespace {
@@ -26,13 +27,13 @@ TEST(InspectCommandTest, ShowsModelCacheTokenizerAndMachine) {
 }
 
 TEST(InspectCommandTest, ShowsWindowsAndWhatIsMissing) {
-  const Json result = run_json({"inspect", "--model", MNEME_TEST_DATA "/models/mistral_window8"});
+  const Json result = run_json({"inspect", "--model", testing::test_data("models/mistral_window8")});
   EXPECT_EQ(result["cache"]["plan"][0]["retention"], "last 8");
   EXPECT_THAT(result["tokenizer"]["problem"].get<std::string>(), ::testing::HasSubstr("tokenizer.json"));
 }
 
 TEST(InspectCommandTest, ShowsStatesAndTheirConstantBytes) {
-  const Json result = run_json({"inspect", "--model", MNEME_TEST_DATA "/models/mamba"});
+  const Json result = run_json({"inspect", "--model", testing::test_data("models/mamba")});
   const Json& layers = result["cache"]["plan"][0];
   EXPECT_EQ(layers["layers"], "0-3");
   EXPECT_EQ(layers["states"], Json({3 * 128, 128 * 16}));  // three tokens of the convolution, 16 numbers a channel

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "tests/cli/run.h"
+#include "tests/support/places.h"
 
 namespace mneme::cli {
 namespace {
@@ -16,7 +17,7 @@ using ::testing::Not;
 /// The program alone in a folder: whatever needs LibTorch fails there, whatever works does not load it.
 class AloneTest : public ::testing::Test {
  protected:
-  AloneTest() { std::filesystem::copy(MNEME_BINARY_DIR "/mneme", folder_.path() + "/mneme"); }
+  AloneTest() { std::filesystem::copy(testing::built("mneme"), folder_.path() + "/mneme"); }
   Finished run_alone(Arguments arguments, const ProcessOptions& options = {}) {
     arguments.insert(arguments.begin(), folder_.path() + "/mneme");
     return Process(arguments, options).finish();

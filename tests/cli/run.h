@@ -1,6 +1,7 @@
 #pragma once
 
 #include "mneme/base/json.h"
+#include "tests/support/places.h"
 #include "tests/support/process.h"
 #include "tests/support/tiny_model.h"
 
@@ -15,7 +16,7 @@ using testing::TinyModel;
 
 /// The command line of the built program.
 inline Arguments program(const Arguments& arguments) {
-  Arguments all = {MNEME_BINARY_DIR "/mneme"};
+  Arguments all = {testing::built("mneme")};
   all.insert(all.end(), arguments.begin(), arguments.end());
   return all;
 }

@@ -9,6 +9,7 @@
 #include "mneme/base/json.h"
 #include "mneme/generate/causal_lm.h"
 #include "mneme/models/weights.h"
+#include "tests/support/places.h"
 
 namespace mneme::testing {
 
@@ -20,7 +21,7 @@ inline const std::vector<std::string> kGoldenModels = {"llama", "llama_rope3", "
 /// Those of them that know no positions, since their layers are recurrent.
 inline const std::vector<std::string> kRecurrentGoldenModels = {"mamba", "mamba_options"};
 
-inline std::string golden_path(const std::string& name) { return MNEME_TEST_DATA "/models/" + name; }
+inline std::string golden_path(const std::string& name) { return testing::test_data("models/") + name; }
 
 inline std::shared_ptr<const CausalLM> golden_model(const std::string& name, at::ScalarType dtype = at::kFloat) {
   return AutoModelForCausalLM::from_pretrained(golden_path(name), {.dtype = dtype});

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "tests/support/floats.h"
+#include "tests/support/places.h"
 #include "tests/support/thrown.h"
 
 namespace mneme {
@@ -25,7 +26,7 @@ GenerationSettings settings_of(const Json& json, Ids eos) {
 }
 
 TEST(LogitsTest, ProcessesAsTransformersDoes) {
-  const Json golden = read_json_file(MNEME_TEST_DATA "/processors.json");
+  const Json golden = read_json_file(testing::test_data("processors.json"));
   ASSERT_GT(golden["cases"].size(), 40u);
   for (const Json& c : golden["cases"]) {
     SCOPED_TRACE(c["settings"].dump() + " " + c["n_new"].dump());

@@ -6,6 +6,7 @@
 #include "mneme/cache/presets.h"
 #include "tests/generate/golden.h"
 #include "tests/support/default_model.h"
+#include "tests/support/places.h"
 
 namespace mneme {
 namespace {
@@ -25,7 +26,7 @@ class SmolLM2Test : public ::testing::Test {
   }
 
   std::string path_;
-  const Json golden_ = read_json_file(MNEME_TEST_DATA "/smollm2.json");
+  const Json golden_ = read_json_file(testing::test_data("smollm2.json"));
 };
 
 TEST_F(SmolLM2Test, TokenizesAndDecodes) {

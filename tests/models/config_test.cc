@@ -10,6 +10,7 @@
 #include "mneme/base/error.h"
 #include "mneme/models/config_defaults.h"
 #include "tests/support/files.h"
+#include "tests/support/places.h"
 #include "tests/support/thrown.h"
 
 namespace mneme {
@@ -63,7 +64,7 @@ Json as_python(const ModelConfig& config) {
 }
 
 TEST(Config, AgreesWithTheConfigurationClassesOfPython) {
-  for (const Json& item : read_json_file(MNEME_TEST_DATA "/files/configs.json")) {
+  for (const Json& item : read_json_file(testing::test_data("files/configs.json"))) {
     const ModelConfig config = ModelConfig::from_json(item["config"], "x.json");
     Json expected = item["expected"];
     const Json rope = expected["rope_parameters"];
@@ -83,9 +84,9 @@ TEST(Config, AgreesWithTheConfigurationClassesOfPython) {
 
 TEST(Config, ReadsTheFoldersOfTheReferenceModels) {
   const auto config = [](const std::string& name) {
-    return ModelConfig::from_pretrained(MNEME_TEST_DATA "/models/" + name);
+    return ModelConfig::from_pretrained(testing::test_data("models/") + name);
   };
-  EXPECT_EQ(config("llama").name, MNEME_TEST_DATA "/models/llama");
+  EXPECT_EQ(config("llama").name, testing::test_data("models/llama"));
   EXPECT_EQ(config("llama").dtype, DType::kBFloat16);
   EXPECT_EQ(config("llama_rope3").rope.rope_type, "llama3");
   EXPECT_EQ(config("llama_rope3").rope.factor, 8.0);
@@ -229,7 +230,7 @@ TEST(Config, SaysWhatIsWrongWithThePath) {
 }
 
 TEST(Config, SurvivesRandomByteFlips) {
-  const std::string original = testing::read_file(MNEME_TEST_DATA "/models/qwen2/config.json");
+  const std::string original = testing::read_file(testing::test_data("models/qwen2/config.json"));
   std::mt19937 random(1);
   for (int i = 0; i < 10000; ++i) {
     std::string text = original;

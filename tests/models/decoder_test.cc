@@ -9,6 +9,7 @@
 #include "mneme/models/ragged.h"
 #include "tests/support/aten_decoder.h"
 #include "tests/support/matrix.h"
+#include "tests/support/places.h"
 #include "tests/support/random_model.h"
 
 namespace mneme {
@@ -230,7 +231,7 @@ TEST(Decoder, CacheShapeFollowsTheLayers) {
 TEST(Decoder, GoldenModels) {
   for (const char* name : {"llama", "llama_rope3", "mistral_window8", "qwen2", "qwen3"}) {
     SCOPED_TRACE(name);
-    const std::string folder = std::string(MNEME_TEST_DATA) + "/models/" + name;
+    const std::string folder = testing::test_data("models/") + name;
     const auto model = load_model(folder, DType::kFloat32, at::kCPU);
     const Json golden = read_json_file(folder + "/golden.json");
     for (const Json& c : golden["cases"]) {

@@ -9,6 +9,7 @@
 #include "mneme/models/config.h"
 #include "tests/support/files.h"
 #include "tests/support/gguf_writer.h"
+#include "tests/support/places.h"
 #include "tests/support/thrown.h"
 
 namespace mneme {
@@ -21,7 +22,7 @@ using testing::raw;
 using testing::thrown;
 
 ModelConfig fixture(const std::string& name) {
-  return ModelConfig::from_pretrained(MNEME_TEST_DATA "/files/" + name + ".gguf");
+  return ModelConfig::from_pretrained(testing::test_data("files/") + name + ".gguf");
 }
 
 TEST(GgufConfig, GivesTheKeysOfConfigJson) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "mneme/base/log.h"
+#include "tests/support/places.h"
 #include "tests/support/random_model.h"
 #include "tests/support/thrown.h"
 
@@ -46,7 +47,7 @@ TEST(LoadModel, TakesTheDtypeOfTheFileOrTheOneAskedFor) {
 }
 
 TEST(LoadModel, KindsAreLoadedByTheirOwnFunctions) {
-  const std::string t5 = std::string(MNEME_TEST_DATA) + "/models/t5", llama = MNEME_TEST_DATA "/models/llama";
+  const std::string t5 = testing::test_data("models/t5"), llama = testing::test_data("models/llama");
   EXPECT_EQ(load_seq2seq_model(t5, {}, at::kCPU)->dtype(), DType::kBFloat16);
   EXPECT_THAT(thrown(ErrorKind::kUnsupported, [&] { load_model(t5, {}, at::kCPU); }),
               HasSubstr("t5 is an encoder-decoder, not a causal language model; load it with AutoModelForSeq2SeqLM"));
@@ -55,7 +56,7 @@ TEST(LoadModel, KindsAreLoadedByTheirOwnFunctions) {
 }
 
 TEST(LoadModel, ReadsGgufFiles) {
-  const std::string files = std::string(MNEME_TEST_DATA) + "/files/";
+  const std::string files = testing::test_data("files/");
   // A llama with a sliding window is a Mistral.
   for (const auto& [name, type] : {std::pair{"llama", "mistral"}, {"qwen2", "qwen2"}, {"qwen3", "qwen3"}}) {
     const auto model = load_model(files + name + ".gguf", DType::kFloat32, at::kCPU);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "mneme/base/json.h"
+#include "tests/support/places.h"
 #include "tests/support/thrown.h"
 
 namespace mneme {
@@ -15,7 +16,7 @@ using testing::thrown;
 
 // Values that are their bucket's number show which bucket a distance falls into (tests/golden/make_t5.py).
 TEST(RelativeBias, BucketsAreThoseOfTransformers) {
-  for (const Json& item : read_json_file(MNEME_TEST_DATA "/t5/buckets.json")) {
+  for (const Json& item : read_json_file(testing::test_data("t5/buckets.json"))) {
     const auto buckets = item["buckets"].get<std::int64_t>(), reach = item["max_distance"].get<std::int64_t>();
     const bool bidirectional = item["bidirectional"].get<bool>();
     const auto numbers = at::arange(buckets, at::kFloat);

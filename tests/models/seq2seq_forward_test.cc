@@ -5,6 +5,7 @@
 
 #include "mneme/cache/presets.h"
 #include "mneme/models/registry.h"
+#include "tests/support/places.h"
 #include "tests/support/thrown.h"
 
 namespace mneme {
@@ -26,7 +27,7 @@ class Seq2SeqForward : public ::testing::Test {
   std::string refusal(const Seq2SeqInput& input, EncoderDecoderCache& cache) const {
     return thrown(ErrorKind::kInvalidArgument, [&] { forward(*model_, input, cache); });
   }
-  std::unique_ptr<Seq2SeqModel> model_ = load_seq2seq_model(MNEME_TEST_DATA "/t5/first", DType::kFloat32, at::kCPU);
+  std::unique_ptr<Seq2SeqModel> model_ = load_seq2seq_model(testing::test_data("t5/first"), DType::kFloat32, at::kCPU);
 };
 
 TEST_F(Seq2SeqForward, LogitsAreTheDecodersRectangle) {

@@ -6,6 +6,7 @@
 #include "mneme/cache/presets.h"
 #include "mneme/models/ragged.h"
 #include "mneme/models/registry.h"
+#include "tests/support/places.h"
 #include "tests/support/thrown.h"
 
 namespace mneme {
@@ -19,7 +20,7 @@ using Ids = std::vector<std::int64_t>;
 class Seq2SeqModelTest : public ::testing::Test {
  protected:
   std::unique_ptr<Seq2SeqModel> model_ =
-      load_seq2seq_model(MNEME_TEST_DATA "/t5/gated_silu", DType::kFloat32, at::kCPU);
+      load_seq2seq_model(testing::test_data("t5/gated_silu"), DType::kFloat32, at::kCPU);
   const Ids ids_ = {3, 4, 5, 6, 7}, row_starts_ = {0, 2, 5};
 
   TokenBatch source() const { return {.ids = ids_, .row_starts = row_starts_}; }
@@ -51,7 +52,7 @@ TEST_F(Seq2SeqModelTest, EncodingTakesEmbeddingsToo) {
   at::Tensor by_ids = at::empty({5, 32}), embedded = at::empty({5, 32}), by_rows = at::empty({5, 32});
   const auto rows = [](const at::Tensor& t) { return ops::Rows{t.mutable_data_ptr<float>(), t.size(0), t.size(1)}; };
   model_->encode(source(), workspace, rows(by_ids));
-  const Weights weights = Weights::open(MNEME_TEST_DATA "/t5/gated_silu");
+  const Weights weights = Weights::open(testing::test_data("t5/gated_silu"));
   const StoredTensor& table = weights.get("encoder.embed_tokens.weight", {48, 32});
   for (std::int64_t i = 0; i < 5; ++i) {
     read_rows(table, ids_[static_cast<std::size_t>(i)], 1, embedded.mutable_data_ptr<float>() + 32 * i);

@@ -13,6 +13,7 @@
 #include "mneme/base/gguf_file.h"
 #include "mneme/base/safetensors.h"
 #include "tests/support/files.h"
+#include "tests/support/places.h"
 #include "tests/support/thrown.h"
 
 namespace mneme {
@@ -42,9 +43,9 @@ void expect_same(const std::vector<float>& got, const std::vector<float>& want, 
 /// One tensor of each storage from the files that Python wrote, and what Python decodes it to.
 class Formats : public ::testing::Test {
  protected:
-  const GgufFile gguf{MNEME_TEST_DATA "/files/formats.gguf"};
-  const SafetensorsFile safetensors{MNEME_TEST_DATA "/files/formats.safetensors"};
-  const SafetensorsFile expected{MNEME_TEST_DATA "/files/formats_expected.safetensors"};
+  const GgufFile gguf{testing::test_data("files/formats.gguf")};
+  const SafetensorsFile safetensors{testing::test_data("files/formats.safetensors")};
+  const SafetensorsFile expected{testing::test_data("files/formats_expected.safetensors")};
 
   std::vector<float> expectation(const std::string& name) const {
     for (const auto& tensor : expected.tensors()) {

@@ -7,6 +7,7 @@
 #include "mneme/models/seq2seq_forward.h"
 #include "tests/support/files.h"
 #include "tests/support/matrix.h"
+#include "tests/support/places.h"
 #include "tests/support/thrown.h"
 
 namespace mneme {
@@ -22,7 +23,7 @@ using Ids = std::vector<std::int64_t>;
 
 const char* const kVariants[] = {"first", "v1_1", "gated_silu", "gelu"};
 
-std::string path_of(const std::string& variant) { return std::string(MNEME_TEST_DATA) + "/t5/" + variant; }
+std::string path_of(const std::string& variant) { return testing::test_data("t5/") + variant; }
 
 std::unique_ptr<Seq2SeqModel> variant_model(const std::string& variant, DType dtype = DType::kFloat32) {
   return load_seq2seq_model(path_of(variant), dtype, at::kCPU);

@@ -10,6 +10,7 @@
 #include "mneme/base/safetensors.h"
 #include "tests/support/files.h"
 #include "tests/support/gguf_writer.h"
+#include "tests/support/places.h"
 #include "tests/support/safetensors_writer.h"
 #include "tests/support/thrown.h"
 
@@ -23,7 +24,7 @@ using testing::safetensors;
 using testing::TempFolder;
 using testing::thrown;
 
-const std::string kFiles = MNEME_TEST_DATA "/files/";
+const std::string kFiles = testing::test_data("files/");
 
 std::vector<float> all_of(const StoredTensor& tensor) {
   std::vector<float> values(static_cast<std::size_t>(tensor.rows() * tensor.columns()));
@@ -46,7 +47,7 @@ std::string scalars(const std::vector<std::string>& names, const std::string& dt
 }
 
 TEST(Weights, ReadsAFolder) {
-  const Weights weights = Weights::open(MNEME_TEST_DATA "/models/llama");
+  const Weights weights = Weights::open(testing::test_data("models/llama"));
   EXPECT_TRUE(weights.contains("lm_head.weight"));
   EXPECT_FALSE(weights.contains("lm_head.bias"));
   const StoredTensor& norm = weights.get("model.norm.weight", {64});
@@ -56,13 +57,13 @@ TEST(Weights, ReadsAFolder) {
 }
 
 TEST(Weights, OutlivesACopyOfItself) {
-  Weights copy = Weights::open(MNEME_TEST_DATA "/models/qwen2");
+  Weights copy = Weights::open(testing::test_data("models/qwen2"));
   copy = Weights(copy);
   EXPECT_EQ(all_of(copy.get("model.norm.weight", {64})), std::vector<float>(64, 1.0f));
 }
 
 TEST(Weights, NamesWhatIsMissingOrOfAnotherShape) {
-  const Weights weights = Weights::open(MNEME_TEST_DATA "/models/llama");
+  const Weights weights = Weights::open(testing::test_data("models/llama"));
   EXPECT_THAT(thrown(ErrorKind::kCorruptData, [&] { weights.get("model.norm.bias", {64}); }),
               HasSubstr("the tensor model.norm.bias is missing"));
   EXPECT_THAT(thrown(ErrorKind::kCorruptData,

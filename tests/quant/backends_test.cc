@@ -7,6 +7,7 @@
 #include "mneme/base/json.h"
 #include "mneme/quant/block_codec.h"
 #include "tests/kernels/coded_blocks.h"
+#include "tests/support/places.h"
 #include "tests/support/thrown.h"
 
 namespace mneme::quant {
@@ -48,7 +49,7 @@ std::vector<float> golden_tile(std::int64_t dim) {
 
 // At least 99.9 % of the codes, and values within what float16 makes of scales and offsets.
 TEST(Backends, MakeTheCodesOfThePythonPackages) {
-  const Json golden = read_json_file(MNEME_TEST_DATA "/codecs.json");
+  const Json golden = read_json_file(testing::test_data("codecs.json"));
   ASSERT_GT(golden["cases"].size(), 50u);
   for (const Json& c : golden["cases"]) {
     const auto dim = c["dim"].get<std::int64_t>();

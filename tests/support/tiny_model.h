@@ -5,6 +5,7 @@
 
 #include "mneme/base/json.h"
 #include "tests/support/files.h"
+#include "tests/support/places.h"
 
 namespace mneme::testing {
 
@@ -19,7 +20,7 @@ inline constexpr const char* kTinyTemplate =
 class TinyModel {
  public:
   TinyModel() {
-    const std::filesystem::path golden = MNEME_TEST_DATA;
+    const std::filesystem::path golden = test_data("");
     for (const char* name : {"config.json", "generation_config.json", "model.safetensors"}) {
       std::filesystem::copy(golden / "models" / "llama" / name, path(name));
     }

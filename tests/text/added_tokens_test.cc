@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "mneme/text/literal_finder.h"
 #include "tests/support/thrown.h"
 
 namespace mneme {
@@ -68,21 +67,6 @@ TEST(AddedTokensTest, ReadsJson) {
   testing::thrown(ErrorKind::kCorruptData, [] {
     AddedToken::from_json(Json{{"content", "a"}, {"lstrip", "no"}}, "test");
   });
-}
-
-TEST(LiteralFinderTest, FindsTheLeftmostThenTheLongest) {
-  LiteralFinder finder;
-  for (const auto& [literal, value] : {std::pair{"ab", 1}, {"abcd", 2}, {"bcde", 3}, {"x", 4}})
-    finder.add(literal, value);
-  const auto found = finder.find("-abcde", 0);
-  ASSERT_TRUE(found);
-  EXPECT_EQ(found->value, 2);
-  EXPECT_EQ(found->begin, 1u);
-  EXPECT_EQ(found->end, 5u);
-  EXPECT_EQ(finder.find("abcx", 0)->value, 1);
-  EXPECT_EQ(finder.find("abcx", 2)->value, 4);
-  EXPECT_FALSE(finder.find("abcx", 4));
-  EXPECT_FALSE(finder.find("", 0));
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "mneme/base/error.h"
+#include "tests/support/places.h"
 #include "tests/support/thrown.h"
 
 namespace mneme {
@@ -25,11 +26,11 @@ using ::testing::HasSubstr;
 // Another folder's templates, made with make_templates.py DIR OUT.json, are tested with these two set.
 std::string golden_file() {
   const char* other = std::getenv("MNEME_TEMPLATE_GOLDEN");
-  return other ? other : MNEME_TEST_DATA "/templates.json";
+  return other ? other : testing::test_data("templates.json");
 }
 std::string template_folder() {
   const char* other = std::getenv("MNEME_TEMPLATE_FOLDER");
-  return other ? other : MNEME_TEST_DATA "/templates";
+  return other ? other : testing::test_data("templates");
 }
 
 const Json& golden() {

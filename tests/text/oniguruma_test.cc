@@ -6,6 +6,7 @@
 #include "mneme/base/json.h"
 #include "mneme/text/regex.h"
 #include "mneme/text/split_behavior.h"
+#include "tests/support/places.h"
 #include "tests/support/thrown.h"
 
 namespace mneme {
@@ -23,7 +24,7 @@ std::vector<std::string> pieces_of(const Regex& regex, std::string_view text) {
 }
 
 TEST(OnigurumaTest, SplitsAsOniguruma) {
-  const Json golden = read_json_file(std::string(MNEME_TEST_DATA) + "/tokenizers/regexes.json");
+  const Json golden = read_json_file(testing::test_data("tokenizers/regexes.json"));
   ASSERT_GT(golden["patterns"].size(), 80u);
   for (const Json& entry : golden["patterns"]) {
     const std::string pattern = entry["pattern"];

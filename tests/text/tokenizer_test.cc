@@ -11,6 +11,7 @@
 #include "mneme/text/detokenizer.h"
 #include "tests/support/default_model.h"
 #include "tests/support/files.h"
+#include "tests/support/places.h"
 #include "tests/support/thrown.h"
 
 namespace mneme {
@@ -19,7 +20,7 @@ namespace {
 using ::testing::HasSubstr;
 using Ids = std::vector<std::int64_t>;
 
-const std::string kFolder = std::string(MNEME_TEST_DATA) + "/tokenizers/";
+const std::string kFolder = testing::test_data("tokenizers/");
 
 std::string stream(const Tokenizer& tokenizer, const Ids& ids, DecodeOptions options) {
   Detokenizer detokenizer(tokenizer, options);
@@ -110,7 +111,7 @@ TEST(TokenizerTest, GivesTheIdsOfTheDefaultModel) {
   const std::string path = testing::default_model_path();
   if (path.empty()) GTEST_SKIP() << testing::kNoDefaultModel;
   const Tokenizer tokenizer = Tokenizer::from_pretrained(path);
-  const Json golden = read_json_file(std::string(MNEME_TEST_DATA) + "/smollm2.json");
+  const Json golden = read_json_file(testing::test_data("smollm2.json"));
   for (const Json& test : golden["tokenizer"]) {
     EXPECT_EQ(Json(tokenizer.encode(test["text"].get<std::string>())), test["ids"]) << test["text"];
     EXPECT_EQ(Json(tokenizer.decode(test["ids"].get<Ids>())), test["decoded"]);
