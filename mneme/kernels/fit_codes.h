@@ -51,9 +51,9 @@ template <class L>
   return within(L::round((x - offset) / scale), L::zero(), last);
 }
 
-/// The scale and offset that minimize sum (x - (s code + o))^2 for the codes that s and o give (Lloyd's iterations:
-/// round, then regress x on the codes), from several shares of the range; the best of them after rounding to float16.
-/// Fewer bits gain more from clipping.
+/// The scale and offset that minimize sum (x - (s code + o))^2 for the codes that s and o give: those of fit_min_max,
+/// or what Lloyd's iterations (round, then regress x on the codes) make of several shares of the range, whichever is
+/// best after rounding to float16. Fewer bits gain more from clipping.
 template <class L>
 void fit_least_squares(const FitArgs& args) noexcept {
   constexpr int kRefits = 3;
@@ -65,9 +65,23 @@ void fit_least_squares(const FitArgs& args) noexcept {
   const L n = L::set1(static_cast<float>(args.n));
   L best_error = L::set1(__builtin_inff()), best_scale = L::zero(), best_offset = least;
   alignas(64) std::uint16_t halves[16];
+  const auto try_out = [&](L scale, L offset) {
+    scale = put_float16(scale, halves);
+    offset = put_float16(offset, halves);
+    L error = L::zero();
+    for (std::int64_t i = 0; i < args.n; ++i) {
+      const L number = L::load(args.x + i * 16);
+      const L miss = number - L::fma(nearest_code(number, scale, offset, last), scale, offset);
+      error = L::fma(miss, miss, error);
+    }
+    best_scale = L::if_less(error, best_error, scale, best_scale);
+    best_offset = L::if_less(error, best_error, offset, best_offset);
+    best_error = L::min(error, best_error);
+  };
   for (int start = 0; start < n_starts; ++start) {
     const float clipped = step * static_cast<float>(start);
     L scale = range * L::set1(1.0f - clipped) / last, offset = L::fma(range, L::set1(clipped / 2), least);
+    if (start == 0) try_out(scale, offset);
     for (int refit = 0; refit < kRefits; ++refit) {
       L c = L::zero(), cc = L::zero(), x = L::zero(), cx = L::zero();
       for (std::int64_t i = 0; i < args.n; ++i) {
@@ -81,17 +95,7 @@ void fit_least_squares(const FitArgs& args) noexcept {
       scale = L::if_less(L::zero(), spread, slope, scale);  // one code for all says nothing of the scale
       offset = (x - scale * c) / n;
     }
-    scale = put_float16(scale, halves);
-    offset = put_float16(offset, halves);
-    L error = L::zero();
-    for (std::int64_t i = 0; i < args.n; ++i) {
-      const L number = L::load(args.x + i * 16);
-      const L miss = number - L::fma(nearest_code(number, scale, offset, last), scale, offset);
-      error = L::fma(miss, miss, error);
-    }
-    best_scale = L::if_less(error, best_error, scale, best_scale);
-    best_offset = L::if_less(error, best_error, offset, best_offset);
-    best_error = L::min(error, best_error);
+    try_out(scale, offset);
   }
   best_scale = put_float16(best_scale, args.scales);
   best_offset = put_float16(best_offset, args.offsets);

@@ -33,8 +33,8 @@ BlockCodes codes_of(DType format) {
 struct Sequence {
   BlockCodes codes;
   std::vector<AlignedBytes> encoded, raw;
-  std::vector<const std::byte*> sealed_blocks, raw_blocks, all_raw_blocks;
-  std::vector<const std::byte*const*> sealed_spans, raw_spans, all_raw_spans;
+  std::vector<const std::byte*> blocks, raw_blocks;
+  std::vector<const std::byte*const*> spans, raw_spans;
   std::int64_t n_sealed;
 
   Sequence(DType format, std::int64_t n_blocks, std::int64_t sealed) : codes(codes_of(format)), n_sealed(sealed) {

@@ -17,7 +17,7 @@ TEST(SpaceCleanupTest, RemovesSpacesBeforePunctuationAndContractions) {
 }
 
 TEST(SpaceCleanupTest, LaterStepsSeeWhatEarlierOnesLeft) {
-  EXPECT_EQ(clean_up_spaces("a ' . b"), "a'. b");
+  EXPECT_EQ(clean_up_spaces("a ' . b"), "a '. b");
   EXPECT_EQ(clean_up_spaces("a  . b"), "a . b");
 }
 
