@@ -23,8 +23,33 @@ BlockList::~BlockList() {
   for (Chunk* chunk : chunks_) drop(chunk);
 }
 
+void BlockList::reserve(std::int64_t n) {
+  const std::size_t n_chunks = n > 0 ? chunk_of(n - 1) + 1 : 0;
+  chunks_.reserve(n_chunks);
+  spares_.reserve(n_chunks);
+  while (chunks_.size() + spares_.size() < n_chunks) spares_.push_back(std::make_unique<Chunk>());
+}
+
+BlockList::Chunk* BlockList::new_chunk() {
+  if (spares_.empty()) return new Chunk;
+  Chunk* const chunk = spares_.back().release();
+  spares_.pop_back();
+  return chunk;
+}
+
+/// Gives up one reference. What nobody holds any more becomes a spare where there is a place for it.
 void BlockList::drop(Chunk* chunk) noexcept {
-  if (chunk && chunk->references.fetch_sub(1, std::memory_order_acq_rel) == 1) delete chunk;
+  if (!chunk || chunk->references.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  if (spares_.size() == spares_.capacity()) {
+    delete chunk;
+    return;
+  }
+  chunk->references.store(1, std::memory_order_relaxed);
+  for (std::int64_t i = 0; i < kChunkBlocks; ++i) {
+    chunk->data[i] = nullptr;
+    chunk->blocks[i] = BlockRef();
+  }
+  spares_.emplace_back(chunk);
 }
 
 const BlockRef& BlockList::at(std::int64_t b) const {
@@ -42,12 +67,12 @@ bool BlockList::owns(std::int64_t b) const {
 BlockList::Chunk& BlockList::own_chunk(std::size_t c) {
   Chunk*& chunk = chunks_[c];
   if (!chunk) {
-    chunk = new Chunk;
+    chunk = new_chunk();
   } else if (chunk->references.load(std::memory_order_acquire) != 1) {
-    auto copy = std::make_unique<Chunk>();
+    Chunk* const copy = new_chunk();
     std::copy(std::begin(chunk->data), std::end(chunk->data), copy->data);
     std::copy(std::begin(chunk->blocks), std::end(chunk->blocks), copy->blocks);
-    drop(std::exchange(chunk, copy.release()));
+    drop(std::exchange(chunk, copy));
   }
   return *chunk;
 }

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "mneme/cache/block_pool.h"
@@ -25,6 +26,7 @@ class BlockList {
   BlockList(BlockList&& other) noexcept = default;
   BlockList& operator=(BlockList other) noexcept {
     chunks_.swap(other.chunks_);
+    spares_.swap(other.spares_);
     std::swap(size_, other.size_);
     return *this;
   }
@@ -38,6 +40,10 @@ class BlockList {
 
   /// Whether there is a block that this list alone holds: its chunk is not shared, nor the block itself.
   bool owns(std::int64_t b) const;
+
+  /// Takes the memory that a list of up to n entries needs: until then, changing the list allocates nothing. Copies do
+  /// not have it.
+  void reserve(std::int64_t n);
 
   void push_back(BlockRef block);
   void replace(std::int64_t b, BlockRef block);
@@ -72,10 +78,12 @@ class BlockList {
   };
   static_assert(kChunkBlocks % kernels::kSpanBlocks == 0);
 
+  Chunk* new_chunk();
   Chunk& own_chunk(std::size_t c);
-  static void drop(Chunk* chunk) noexcept;
+  void drop(Chunk* chunk) noexcept;
 
-  std::vector<Chunk*> chunks_;  // null: nothing held
+  std::vector<Chunk*> chunks_;                  // null: nothing held
+  std::vector<std::unique_ptr<Chunk>> spares_;  // empty ones; as many as there is capacity for are kept
   std::int64_t size_ = 0;
 };
 

@@ -117,7 +117,7 @@ BlockRef BlockPool::take_zeroed() {
 
 BlockRef BlockPool::take_copy(const BlockRef& source) {
   BlockRef copy = take();
-  tier_->write(copy.data(), source.data(), block_bytes_);
+  tier_->write(copy.data(), source.data(), block_bytes_, source.pool()->tier().device());
   return copy;
 }
 

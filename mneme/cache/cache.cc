@@ -5,14 +5,29 @@
 
 #include "mneme/base/error.h"
 #include "mneme/cache/disk_tier.h"
+#include "mneme/cache/staged_tier.h"
 
 namespace mneme {
 namespace {
+
+using kernels::kBlockTokens;
 
 /// a * b + c of sizes, or INT64_MAX if that does not fit: more than any machine has, so what is asked for is refused.
 std::int64_t multiply_add(std::int64_t a, std::int64_t b, std::int64_t c) {
   std::int64_t product, sum;
   return __builtin_mul_overflow(a, b, &product) || __builtin_add_overflow(product, c, &sum) ? INT64_MAX : sum;
+}
+
+/// Where blocks go that are offloaded.
+std::shared_ptr<Tier> make_offload_tier(const std::string& name, at::Device device, const CacheOptions& options) {
+  std::shared_ptr<Tier> store;
+  if (name == "disk") {
+    store = std::make_shared<DiskTier>(options.config.offload_folder.value_or(""));
+  } else {
+    store = std::make_shared<HostTier>(device);
+  }
+  if (device.is_cpu()) return store;
+  return std::make_shared<StagedTier>(std::move(store), device);
 }
 
 }  // namespace
@@ -26,8 +41,7 @@ Cache::Cache(const CacheShape& shape, const CacheOptions& options)
       workspace_(std::make_unique<ops::Workspace>(shape.device)),
       in_use_(std::make_unique<std::atomic<bool>>(false)) {
   const std::shared_ptr<Tier> memory = std::make_shared<DeviceTier>(shape.device);
-  if (plan_.offload_device == "disk")
-    offload_tier_ = std::make_shared<DiskTier>(options.config.offload_folder.value_or(""));
+  if (!plan_.offload_device.empty()) offload_tier_ = make_offload_tier(plan_.offload_device, shape.device, options);
   layers_.reserve(plan_.layers.size());
   for (const LayerPlan& layer : plan_.layers) {
     LayerPools& at = layer_pools_.emplace_back();
@@ -80,6 +94,7 @@ Cache::Cache(const Cache& other)
       layer_pools_(other.layer_pools_),
       layers_(other.layers_),
       reserved_rows_(other.reserved_rows_),
+      interrupted_(other.interrupted_),
       workspace_(std::make_unique<ops::Workspace>(other.device_)),
       in_use_(std::make_unique<std::atomic<bool>>(false)) {
   add_prefetcher();
@@ -99,10 +114,11 @@ void Cache::add_prefetcher() {
   if (!offload_tier_) return;
   const auto n = std::ranges::count_if(plan_.layers, &LayerPlan::offloaded);
   if (n == 0) return;
-  const auto prefetcher = std::make_shared<Prefetcher>(offload_tier_, n);
+  prefetcher_ = std::make_shared<Prefetcher>(offload_tier_, n);
+  if (options_.max_cache_len) prefetcher_->reserve(reserved_rows_ * (*options_.max_cache_len / kBlockTokens));
   std::int64_t index = 0;
   for (std::size_t i = 0; i < layers_.size(); ++i) {
-    if (plan_.layers[i].offloaded) layers_[i].attention().set_prefetcher(prefetcher, index++);
+    if (plan_.layers[i].offloaded) layers_[i].attention().set_prefetcher(prefetcher_, index++);
   }
 }
 
@@ -147,7 +163,7 @@ void Cache::check_room(const CacheLayer& layer, std::span<const std::int64_t> co
 
 void Cache::start(std::int64_t n_sequences_given) {
   if (n_sequences() != 0) return;
-  for (CacheLayer& layer : layers_) layer.start(n_sequences_given);
+  for (CacheLayer& layer : layers_) layer.start(n_sequences_given, options_.max_cache_len.value_or(0));
 }
 
 /// Adds to what reserve_wanted() makes room for.
@@ -179,6 +195,9 @@ void Cache::reserve_wanted() {
 }
 
 void Cache::prepare(std::span<const std::int64_t> counts) {
+  check(!interrupted_, ErrorKind::kFailedPrecondition,
+        "the last forward pass on this cache ended in an error and could not be taken back; reset() it, or go on with "
+        "a copy that was made before");
   for (const CacheLayer& layer : layers_) {
     check_room(layer, counts);
     layer.check_written();
@@ -189,6 +208,39 @@ void Cache::prepare(std::span<const std::int64_t> counts) {
   start(static_cast<std::int64_t>(counts.size()));
 }
 
+/// Every layer back to the tokens that it held before the pass.
+void Cache::take_back_pass() {
+  const std::vector<std::int64_t>& lengths = lengths_before_pass_;
+  if (std::ranges::all_of(lengths, [](std::int64_t length) { return length == 0; })) {
+    const bool recording = layers_.front().recording();
+    for (CacheLayer& layer : layers_) {
+      layer.reset();
+      layer.start(std::ssize(lengths), options_.max_cache_len.value_or(0));
+    }
+    if (recording) activate_past_recording();
+    return;
+  }
+  for (CacheLayer& layer : layers_) {
+    for (std::size_t i = 0; i < lengths.size(); ++i) layer.shorten(static_cast<std::int64_t>(i), lengths[i]);
+  }
+}
+
+Cache::Pass::Pass(Cache& cache, std::span<const std::int64_t> counts) : cache_(cache) {
+  cache.prepare(counts);
+  cache.lengths_before_pass_.clear();  // keeps its memory: a step allocates nothing
+  for (std::int64_t i = 0; i < cache.n_sequences(); ++i)
+    cache.lengths_before_pass_.push_back(cache.layers_.front().length(i));
+}
+
+Cache::Pass::~Pass() {
+  if (done_) return;
+  try {
+    cache_.take_back_pass();
+  } catch (...) {
+    cache_.interrupted_ = true;
+  }
+}
+
 /// A static cache takes memory for n sequences, on top of what it and its copies have.
 void Cache::reserve_rows(std::int64_t n) {
   if (n <= reserved_rows_) return;
@@ -197,6 +249,7 @@ void Cache::reserve_rows(std::int64_t n) {
     want(i, layers_[i].peak_blocks(*options_.max_cache_len), n - reserved_rows_);
   reserve_wanted();
   reserved_rows_ = n;
+  if (prefetcher_) prefetcher_->reserve(n * (*options_.max_cache_len / kBlockTokens));
 }
 
 std::pair<at::Tensor, at::Tensor> Cache::update(const at::Tensor& keys, const at::Tensor& values,
@@ -263,6 +316,7 @@ void Cache::select(at::IntArrayRef rows) {
 }
 
 void Cache::reset() {
+  interrupted_ = false;
   for (CacheLayer& layer : layers_) layer.reset();
 }
 

@@ -108,11 +108,28 @@ class Cache {
   /// The same for blocks that were moved out of the compute device's memory.
   std::int64_t n_bytes_offloaded() const { return bytes_in(/*resident=*/false); }
 
-  /// Makes sure that `counts[i]` tokens can be appended to sequence i of every layer: the step before a forward pass.
+  /// Makes sure that `counts[i]` tokens can be appended to sequence i of every layer: the step before a forward pass,
+  /// which Pass does.
   /// An empty cache takes the number of sequences from the counts. Throws Error(kInvalidArgument) for another batch
   /// size, Error(kFailedPrecondition) for a full static cache, Error(kOutOfMemory), Error(kIo) for a full disk; nothing
   /// changes then.
   void prepare(std::span<const std::int64_t> counts);
+
+  /// One forward pass: prepares for it, and takes back what some layers have appended if it ends before `done()`.
+  /// Where a layer cannot take back (a window that moved on, a state that is not recorded), the cache says so to
+  /// whoever wants to use it next, until it is reset.
+  class Pass {
+   public:
+    Pass(Cache& cache, std::span<const std::int64_t> counts);
+    ~Pass();
+    Pass(const Pass&) = delete;
+    Pass& operator=(const Pass&) = delete;
+    void done() noexcept { done_ = true; }
+
+   private:
+    Cache& cache_;
+    bool done_ = false;
+  };
 
   ops::Workspace& workspace() noexcept { return *workspace_; }
 
@@ -144,6 +161,7 @@ class Cache {
   void check_room(const CacheLayer& layer, std::span<const std::int64_t> counts) const;
   void start(std::int64_t n_sequences);
   void add_prefetcher();
+  void take_back_pass();
   std::int64_t bytes_in(bool resident) const;
 
   CacheShape shape_;
@@ -152,11 +170,14 @@ class Cache {
   at::Device device_;
   std::shared_ptr<ByteBudget> budget_;
   std::shared_ptr<Tier> offload_tier_;             // or null
+  std::shared_ptr<Prefetcher> prefetcher_;         // or null
   std::vector<std::shared_ptr<BlockPool>> pools_;  // before the layers, which give blocks back
   std::vector<std::int64_t> wanted_;               // by pool: blocks about to be taken
   std::vector<LayerPools> layer_pools_;
   std::vector<CacheLayer> layers_;
   std::int64_t reserved_rows_ = 0;  // static: sequences that memory was taken for
+  std::vector<std::int64_t> lengths_before_pass_;
+  bool interrupted_ = false;  // layers are of unequal lengths
   std::unique_ptr<ops::Workspace> workspace_;
   std::unique_ptr<std::atomic<bool>> in_use_;
 };

@@ -69,8 +69,10 @@ class CacheLayer {
     if (attention_) attention_->check_written();
   }
 
-  void start(std::int64_t n_sequences) {
-    each_part([&](auto& part) { part.start(n_sequences); });
+  /// Starts with this many empty sequences; `max_length` is the most tokens that each will hold, if that is known.
+  void start(std::int64_t n_sequences, std::int64_t max_length = 0) {
+    if (attention_) attention_->start(n_sequences, max_length);
+    if (state_) state_->start(n_sequences);
   }
   void reset() noexcept {
     each_part([](auto& part) { part.reset(); });
@@ -92,6 +94,11 @@ class CacheLayer {
   }
   void crop(std::int64_t n) {
     each_part([&](auto& part) { part.crop(n); });
+  }
+  /// Takes back what sequence i holds in excess of `length` tokens, in each part. Throws Error(kFailedPrecondition) for
+  /// a part that has let go of what it would need.
+  void shorten(std::int64_t i, std::int64_t length) {
+    each_part([&](auto& part) { part.shorten(i, length); });
   }
   void select(std::span<const std::int64_t> indices) {
     each_part([&](auto& part) { part.select(indices); });

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <iterator>
+#include <vector>
 
 #include "mneme/base/error.h"
 
@@ -108,7 +109,12 @@ TierMemory DiskTier::take(std::int64_t n_bytes) {
                                             })};
 }
 
-void DiskTier::write(std::byte* to, const std::byte* from, std::int64_t n_bytes) {
+void DiskTier::write(std::byte* to, const std::byte* from, std::int64_t n_bytes, at::Device where) {
+  if (!where.is_cpu()) {
+    std::vector<std::byte> on_host(static_cast<std::size_t>(n_bytes));
+    copy_bytes(on_host.data(), at::kCPU, from, where, n_bytes);
+    return write(to, on_host.data(), n_bytes, at::kCPU);
+  }
   std::int64_t offset = file_->offset_of(to);
   while (n_bytes > 0) {
     const ssize_t n = ::pwrite(file_->fd, from, static_cast<std::size_t>(n_bytes), offset);
@@ -122,7 +128,7 @@ void DiskTier::write(std::byte* to, const std::byte* from, std::int64_t n_bytes)
 void DiskTier::zero(std::byte* data, std::int64_t n_bytes) {
   static constexpr std::byte kZeros[4096] = {};
   for (std::int64_t done = 0; done < n_bytes; done += std::ssize(kZeros))
-    write(data + done, kZeros, std::min(std::ssize(kZeros), n_bytes - done));
+    write(data + done, kZeros, std::min(std::ssize(kZeros), n_bytes - done), at::kCPU);
 }
 
 void DiskTier::fetch(std::span<const ByteRange> ranges) {

@@ -24,7 +24,7 @@ class DiskTier final : public Tier {
   bool resident() const override { return false; }
   /// Throws Error(kIo) with the bytes asked for and those free.
   TierMemory take(std::int64_t n_bytes) override;
-  void write(std::byte* to, const std::byte* from, std::int64_t n_bytes) override;
+  void write(std::byte* to, const std::byte* from, std::int64_t n_bytes, at::Device where) override;
   void zero(std::byte* data, std::int64_t n_bytes) override;
   void fetch(std::span<const ByteRange> ranges) override;
   void release(std::span<const ByteRange> ranges) noexcept override;

@@ -24,10 +24,15 @@ struct Store {
 struct Seal {
   KvSequence* sequence;
   std::int64_t b;
-  const std::byte* raw;
+  const std::byte* raw;  ///< on the host if it is encoded
   BlockRef to;
-  std::byte* codes;  ///< where the codes are made: `to` itself if it is memory
+  std::byte* codes;  ///< where the codes are made, on the host: `to` itself if it is memory there
 };
+
+/// Where the compute device reads a sealed block.
+const std::byte* address_of(const BlockRef& block) {
+  return block ? block.pool()->tier().address(block.data(), block.pool()->block_bytes()) : nullptr;
+}
 
 }  // namespace
 
@@ -39,6 +44,11 @@ KvLayer& KvLayer::operator=(KvLayer other) noexcept {
   std::swap(prefetcher_, other.prefetcher_);
   std::swap(prefetch_index_, other.prefetch_index_);
   return *this;
+}
+
+void KvLayer::start(std::int64_t n_sequences, std::int64_t max_length) {
+  sequences_.resize(static_cast<std::size_t>(n_sequences));
+  for (KvSequence& s : sequences_) s.reserve(storage_, max_length);
 }
 
 void KvLayer::reset() noexcept {
@@ -111,7 +121,13 @@ void KvLayer::seal(ops::Workspace& workspace, std::span<const std::int64_t> targ
       if (seal.raw) {
         BlockPool& pool = storage_.pool_of_sealed(b);
         seal.to = pool.take();
-        seal.codes = pool.tier().resident() ? seal.to.data() : workspace.host_bytes(pool.block_bytes());
+        const bool in_place = pool.tier().resident() && pool.tier().device().is_cpu();
+        if (storage_.codec) seal.codes = in_place ? seal.to.data() : workspace.host_bytes(pool.block_bytes());
+        if (storage_.codec && !device().is_cpu()) {
+          std::byte* const on_host = workspace.host_bytes(layout().block_bytes());
+          copy_bytes(on_host, at::kCPU, seal.raw, device(), layout().block_bytes());
+          seal.raw = on_host;
+        }
       }
       seals.push_back(std::move(seal));
     }
@@ -128,7 +144,8 @@ void KvLayer::seal(ops::Workspace& workspace, std::span<const std::int64_t> targ
     if (s.sequence->n_sealed() != s.b) continue;  // behind one that could not be written
     try {
       const std::byte* const from = storage_.codec ? s.codes : s.raw;
-      if (s.raw && from != s.to.data()) s.to.pool()->tier().write(s.to.data(), from, s.to.pool()->block_bytes());
+      const at::Device where = storage_.codec ? at::kCPU : device();
+      if (s.raw && from != s.to.data()) s.to.pool()->tier().write(s.to.data(), from, s.to.pool()->block_bytes(), where);
     } catch (const Error& error) {
       write_failure_ = error.what();
       continue;
@@ -161,15 +178,16 @@ ops::AttendSequence KvLayer::part_of(ops::Workspace& workspace, const KvSequence
   }
   const std::byte** const blocks = pointers(n_spans * kSpanBlocks);
   for (std::int64_t b = first; b < first + n_spans * kSpanBlocks; ++b)
-    blocks[b - first] = b >= end ? nullptr : b < s.n_sealed() ? s.sealed().at(b).data() : s.raw().at(b).data();
+    blocks[b - first] = b >= end ? nullptr : b < s.n_sealed() ? address_of(s.sealed().at(b)) : s.raw().at(b).data();
   part.spans = spans([&](std::int64_t b) { return blocks + (b - first); });
   if (storage_.codec) part.n_sealed = s.n_sealed();
   return part;
 }
 
-/// The sealed blocks of all sequences, neighbours in memory as one range.
-std::vector<ByteRange> KvLayer::sealed_ranges() const {
-  std::vector<ByteRange> ranges;
+/// Brings the sealed blocks of all sequences, neighbours in memory as one range.
+void KvLayer::begin_reading() const {
+  if (!prefetcher_) return;
+  std::vector<ByteRange>& ranges = prefetcher_->next_ranges();
   for (const KvSequence& s : sequences_) {
     s.sealed().each_block([&](const BlockRef& block) {
       const std::int64_t n_bytes = block.pool()->block_bytes();
@@ -180,7 +198,7 @@ std::vector<ByteRange> KvLayer::sealed_ranges() const {
       }
     });
   }
-  return ranges;
+  prefetcher_->begin(prefetch_index_);
 }
 
 void KvLayer::attend_parts(ops::Workspace& workspace, std::span<const ops::AttendSequence> parts,
@@ -205,7 +223,7 @@ void KvLayer::attend_to_all(ops::Workspace& workspace, std::span<const std::int6
         "cache: {} sequences were given to a layer that holds {}", row_starts.size() - 1, n);
   check(!retention().limited(), ErrorKind::kFailedPrecondition,
         "a layer that keeps {} cannot show all of its tokens; use one that keeps all", retention().name());
-  if (prefetcher_) prefetcher_->begin(prefetch_index_, sealed_ranges());
+  begin_reading();
   thread_local std::vector<ops::AttendSequence> parts;
   parts.assign(n, {});
   for (std::size_t i = 0; i < n; ++i) {
@@ -232,7 +250,7 @@ void KvLayer::attend(ops::Workspace& workspace, std::span<const std::int64_t> ro
     stored.values = ops::rotated(workspace, rows.values, rows.value_offset, layout().n_heads, layout().value_dim);
     stored.value_offset = 0;
   }
-  if (prefetcher_ && attends) prefetcher_->begin(prefetch_index_, sealed_ranges());
+  if (attends) begin_reading();
 
   thread_local std::vector<std::int64_t> first_rows, counts, targets;
   thread_local std::vector<ops::AttendSequence> parts;
@@ -264,15 +282,24 @@ void KvLayer::attend(ops::Workspace& workspace, std::span<const std::int64_t> ro
   if (storage_.rotate_values && attends) ops::rotate_heads(workspace, out, query.n_heads, layout().value_dim);
 }
 
+void KvLayer::check_crop(const KvSequence& s, std::int64_t n) const {
+  check(n <= s.length(), ErrorKind::kInvalidArgument, "crop: {} tokens cannot be removed from a cache that holds {}", n,
+        s.length());
+  check(s.can_crop(storage_, n, recording_), ErrorKind::kFailedPrecondition,
+        "crop: a layer that keeps {} has let go of what {} tokens less would see; call activate_past_recording() "
+        "before the forward pass",
+        retention().name(), n);
+}
+
 void KvLayer::check_crop(std::int64_t n) const {
-  for (const KvSequence& s : sequences_) {
-    check(n <= s.length(), ErrorKind::kInvalidArgument, "crop: {} tokens cannot be removed from a cache that holds {}",
-          n, s.length());
-    check(s.can_crop(storage_, n, recording_), ErrorKind::kFailedPrecondition,
-          "crop: a layer that keeps {} has let go of what {} tokens less would see; call activate_past_recording() "
-          "before the forward pass",
-          retention().name(), n);
-  }
+  for (const KvSequence& s : sequences_) check_crop(s, n);
+}
+
+void KvLayer::shorten(std::int64_t i, std::int64_t length) {
+  KvSequence& s = sequences_[static_cast<std::size_t>(i)];
+  if (s.length() <= length) return;
+  check_crop(s, s.length() - length);
+  s.crop(storage_, s.length() - length);
 }
 
 std::int64_t KvLayer::blocks_to_crop(std::int64_t n) const {

@@ -57,8 +57,8 @@ class KvLayer {
   std::int64_t length(std::int64_t sequence) const { return sequences_[static_cast<std::size_t>(sequence)].length(); }
   const KvSequence& sequence(std::int64_t i) const { return sequences_[static_cast<std::size_t>(i)]; }
 
-  /// Starts with this many empty sequences.
-  void start(std::int64_t n_sequences) { sequences_.resize(static_cast<std::size_t>(n_sequences)); }
+  /// Starts with this many empty sequences; `max_length` is the most tokens that each will hold, if that is known.
+  void start(std::int64_t n_sequences, std::int64_t max_length = 0);
   /// As new: no sequences, no recording.
   void reset() noexcept;
 
@@ -111,6 +111,10 @@ class KvLayer {
   /// Removes the last n tokens of every sequence and lets go what was only recorded. check_crop(n) must hold.
   void crop(std::int64_t n);
 
+  /// The same for one sequence, down to `length` tokens if it has more. Throws
+  /// Error(kFailedPrecondition) if what it would see has been let go.
+  void shorten(std::int64_t i, std::int64_t length);
+
   /// Sequence i becomes a copy of what sequence indices[i] is. Shares blocks.
   void select(std::span<const std::int64_t> indices);
 
@@ -142,10 +146,11 @@ class KvLayer {
                               std::int64_t n_queries) const;
   void attend_parts(ops::Workspace& workspace, std::span<const ops::AttendSequence> parts, const AttendQuery& query,
                     const ops::Rows& out) const;
-  std::vector<ByteRange> sealed_ranges() const;
+  void begin_reading() const;
   KeysAndValues gather(const KvSequence& sequence, std::int64_t first, std::int64_t last) const;
   KeysAndValues gather(std::int64_t first, std::int64_t last) const;
   KeysAndValues visible() const;
+  void check_crop(const KvSequence& sequence, std::int64_t n) const;
   void check_equal_lengths() const;
   at::Device device() const noexcept { return storage_.device; }
 

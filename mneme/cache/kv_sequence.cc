@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 
 namespace mneme {
 namespace {
@@ -21,12 +20,15 @@ std::int64_t KvStorage::n_sealed_for(std::int64_t i) const {
   return seals() ? std::max<std::int64_t>(0, (i + 1) / kBlockTokens - residual_blocks) : 0;
 }
 
-void KvStorage::unseal(const std::byte* sealed, std::int64_t b, std::byte* raw) const {
-  if (codec) {
-    codec->decode(sealed, b == 0, raw);
-  } else {
-    std::memcpy(raw, sealed, static_cast<std::size_t>(layout.block_bytes()));
-  }
+void KvStorage::unseal(const BlockRef& sealed, std::int64_t b, std::byte* raw) const {
+  Tier& tier = sealed.pool()->tier();
+  if (!codec) return tier.read(raw, device, sealed.data(), layout.block_bytes());
+  if (device.is_cpu()) return codec->decode(sealed.data(), b == 0, raw);
+  const auto bytes = [](std::int64_t n) { return std::make_unique<std::byte[]>(static_cast<std::size_t>(n)); };
+  const auto codes = bytes(sealed.pool()->block_bytes()), decoded = bytes(layout.block_bytes());
+  tier.read(codes.get(), at::kCPU, sealed.data(), sealed.pool()->block_bytes());
+  codec->decode(codes.get(), b == 0, decoded.get());
+  copy_bytes(raw, device, decoded.get(), at::kCPU, layout.block_bytes());
 }
 
 BlockCounts KvSequence::peak(const KvStorage& storage, std::int64_t length) {
@@ -60,6 +62,11 @@ BlockCounts KvSequence::needed(const KvStorage& storage, std::int64_t n, bool re
     counts.sealed = recording ? sealed : std::min(sealed, std::max<std::int64_t>(0, most.sealed + 1 - held));
   }
   return counts;
+}
+
+void KvSequence::reserve(const KvStorage& storage, std::int64_t length) {
+  raw_.reserve(blocks_of(length));
+  if (storage.seals()) sealed_.reserve(length / kBlockTokens);
 }
 
 std::int64_t KvSequence::piece(const KvStorage& storage, std::int64_t n) const {
@@ -153,7 +160,7 @@ void KvSequence::crop(const KvStorage& storage, std::int64_t n) {
   const std::int64_t rest = length_ - n, open = rest / kBlockTokens;
   if (needed_to_crop(storage, n)) {
     BlockRef block = storage.raw_pool->take();
-    storage.unseal(sealed_.at(open).data(), open, block.data());
+    storage.unseal(sealed_.at(open), open, block.data());
     raw_.replace(open, std::move(block));
   }
   length_ = rest;

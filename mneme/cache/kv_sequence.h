@@ -36,8 +36,8 @@ struct KvStorage {
   /// Blocks that the query at index i sees sealed.
   std::int64_t n_sealed_for(std::int64_t i) const;
   BlockPool& pool_of_sealed(std::int64_t b) const { return b == 0 ? *first_pool : *sealed_pool; }
-  /// Raw block <- sealed block b.
-  void unseal(const std::byte* sealed, std::int64_t b, std::byte* raw) const;
+  /// Raw block, on `device` <- sealed block b.
+  void unseal(const BlockRef& sealed, std::int64_t b, std::byte* raw) const;
 };
 
 /// Blocks by the pool that they are taken from.
@@ -66,6 +66,9 @@ class KvSequence {
   static BlockCounts peak(const KvStorage& storage, std::int64_t length);
   /// Blocks that appending n tokens may take at most.
   BlockCounts needed(const KvStorage& storage, std::int64_t n, bool recording) const;
+
+  /// Takes the memory of lists for up to `length` tokens.
+  void reserve(const KvStorage& storage, std::int64_t length);
 
   /// Tokens to append next, of n: up to where the number of sealed blocks changes.
   std::int64_t piece(const KvStorage& storage, std::int64_t n) const;

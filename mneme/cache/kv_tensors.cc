@@ -93,9 +93,8 @@ KvLayer::KeysAndValues KvLayer::gather(const KvSequence& s, std::int64_t first, 
     at::Tensor unsealed;
     const std::byte* block;
     if (b < s.n_sealed()) {
-      unsealed = at::empty({layout().block_bytes()}, at::TensorOptions().dtype(at::kByte).device(at::kCPU));
-      storage_.unseal(s.sealed().at(b).data(), b, static_cast<std::byte*>(unsealed.data_ptr()));
-      unsealed = unsealed.to(device());
+      unsealed = at::empty({layout().block_bytes()}, at::TensorOptions().dtype(at::kByte).device(device()));
+      storage_.unseal(s.sealed().at(b), b, static_cast<std::byte*>(unsealed.data_ptr()));
       block = static_cast<const std::byte*>(unsealed.data_ptr());
     } else {
       block = s.raw().at(b).data();

@@ -150,9 +150,6 @@ void check_options(const CacheShape& shape, const CacheOptions& options) {
   check(!options.max_batch_size || options.max_cache_len, ErrorKind::kInvalidArgument,
         "max_batch_size = {} is for static caches; give max_cache_len too", options.max_batch_size.value_or(0));
   const CacheConfig& c = options.config;
-  check(shape.device.is_cpu() || !(options.quantized || c.offloading.value_or(false)), ErrorKind::kUnsupported,
-        "a quantized or offloaded cache on {} is not there yet; use a dynamic or static one, or a model on the CPU",
-        shape.device.str());
   check(options.quantized || !names_codec(c), ErrorKind::kInvalidArgument,
         "cache_config names a codec but the cache is not quantized; ask for cache_implementation = quantized");
   check(

@@ -27,10 +27,10 @@ struct Prefetcher::State {
       changed.wait(lock, [this] { return stopping || wanted || !used.empty(); });
       if (stopping) return;
       if (wanted) {
-        const std::vector<ByteRange> now = ranges[*wanted];
+        now.assign(ranges[*wanted].begin(), ranges[*wanted].end());
         lock.unlock();
         try {
-          tier->fetch(now);
+          tier->prefetch(now);
         } catch (const std::exception&) {
           // Whoever reads these ranges asks again and hears why.
         }
@@ -38,8 +38,9 @@ struct Prefetcher::State {
         wanted.reset();
         changed.notify_all();
       } else {
-        const std::vector<ByteRange> now = std::move(used);
-        used.clear();
+        now.clear();
+        now.swap(used);
+        changed.notify_all();
         lock.unlock();
         tier->release(now);
         lock.lock();
@@ -51,6 +52,8 @@ struct Prefetcher::State {
   std::mutex mutex;
   std::condition_variable changed;
   std::vector<std::vector<ByteRange>> ranges;  // by layer, as last read
+  std::vector<ByteRange> next;                 // of whoever calls begin()
+  std::vector<ByteRange> now;                  // of the worker
   std::optional<std::size_t> wanted;           // layer
   std::vector<ByteRange> used;
   bool stopping = false;
@@ -62,13 +65,28 @@ Prefetcher::Prefetcher(std::shared_ptr<Tier> tier, std::int64_t n_layers)
 
 Prefetcher::~Prefetcher() = default;
 
-void Prefetcher::begin(std::int64_t index, std::vector<ByteRange> ranges) {
+void Prefetcher::reserve(std::int64_t n) {
+  State& s = *state_;
+  const auto most = static_cast<std::size_t>(n);
+  const std::lock_guard lock(s.mutex);
+  for (std::vector<ByteRange>& ranges : s.ranges) ranges.reserve(most);
+  s.next.reserve(most);
+  s.used.reserve(most * s.ranges.size());
+  s.now.reserve(most * s.ranges.size());
+}
+
+std::vector<ByteRange>& Prefetcher::next_ranges() noexcept {
+  state_->next.clear();
+  return state_->next;
+}
+
+void Prefetcher::begin(std::int64_t index) {
   State& s = *state_;
   const auto layer = static_cast<std::size_t>(index), next = (layer + 1) % s.ranges.size();
   {
     std::unique_lock lock(s.mutex);
     s.changed.wait(lock, [&] { return !s.wanted; });
-    s.ranges[layer] = std::move(ranges);
+    s.ranges[layer].swap(s.next);
     if (next != layer && !s.ranges[next].empty()) s.wanted = next;
   }
   s.changed.notify_all();
@@ -78,8 +96,10 @@ void Prefetcher::begin(std::int64_t index, std::vector<ByteRange> ranges) {
 void Prefetcher::end(std::int64_t index) {
   State& s = *state_;
   {
-    const std::lock_guard lock(s.mutex);
+    std::unique_lock lock(s.mutex);
     const std::vector<ByteRange>& ranges = s.ranges[static_cast<std::size_t>(index)];
+    // No more is kept in memory than there is a place for on the list.
+    s.changed.wait(lock, [&] { return s.used.empty() || s.used.size() + ranges.size() <= s.used.capacity(); });
     s.used.insert(s.used.end(), ranges.begin(), ranges.end());
   }
   s.changed.notify_all();

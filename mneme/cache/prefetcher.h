@@ -19,9 +19,14 @@ class Prefetcher {
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
 
-  /// Layer `index` is about to read these ranges: waits until they are there, and starts on what the layer after it
+  /// Takes the memory of lists of up to n ranges a layer: until there are more, nothing is allocated.
+  void reserve(std::int64_t n);
+
+  /// An empty list, to be filled with the ranges that the next layer is about to read.
+  std::vector<ByteRange>& next_ranges() noexcept;
+  /// Layer `index` is about to read next_ranges(): waits until they are there, and starts on what the layer after it
   /// read last time. Throws Error(kIo) if they cannot be read.
-  void begin(std::int64_t index, std::vector<ByteRange> ranges);
+  void begin(std::int64_t index);
   /// It has read them; the layer after it keeps what was brought for it.
   void end(std::int64_t index);
 

@@ -222,16 +222,25 @@ void StateLayer::activate_past_recording() {
   for (StateSequence& s : sequences_) s.keep();
 }
 
+void StateLayer::check_crop(const StateSequence& s, std::int64_t n) const {
+  check(n <= s.length, ErrorKind::kInvalidArgument, "crop: {} tokens cannot be removed from a cache that holds {}", n,
+        s.length);
+  const std::int64_t recorded = recording_ ? s.length - s.first_recorded : 0;
+  check(n <= recorded, ErrorKind::kFailedPrecondition,
+        "crop: a recurrent state of {} tokens cannot take back {}, the last {} are recorded; call "
+        "activate_past_recording() before the forward pass",
+        s.length, n, recorded);
+}
+
 void StateLayer::check_crop(std::int64_t n) const {
-  for (const StateSequence& s : sequences_) {
-    check(n <= s.length, ErrorKind::kInvalidArgument, "crop: {} tokens cannot be removed from a cache that holds {}", n,
-          s.length);
-    const std::int64_t recorded = recording_ ? s.length - s.first_recorded : 0;
-    check(n <= recorded, ErrorKind::kFailedPrecondition,
-          "crop: a recurrent state of {} tokens cannot take back {}, the last {} are recorded; call "
-          "activate_past_recording() before the forward pass",
-          s.length, n, recorded);
-  }
+  for (const StateSequence& s : sequences_) check_crop(s, n);
+}
+
+void StateLayer::shorten(std::int64_t i, std::int64_t length) {
+  StateSequence& s = sequences_[static_cast<std::size_t>(i)];
+  if (s.length <= length) return;
+  check_crop(s, s.length - length);
+  s.crop(s.length - length);
 }
 
 void StateLayer::crop(std::int64_t n) {

@@ -91,6 +91,8 @@ class StateLayer {
   void check_crop(std::int64_t n) const;
   /// Removes the last n tokens of every sequence, and what was recorded. check_crop(n) must hold.
   void crop(std::int64_t n);
+  /// The same for one sequence, down to `length` tokens if it has more.
+  void shorten(std::int64_t i, std::int64_t length);
 
   /// The longest length up to `length` that a crop of sequence i would leave just as one that never was longer; 0 if
   /// there is none.
@@ -115,6 +117,7 @@ class StateLayer {
   }
 
  private:
+  void check_crop(const StateSequence& sequence, std::int64_t n) const;
   /// Runs of one call, the blocks that they read, and room for them that is kept from call to call.
   struct Plan {
     std::vector<ops::StateRun> runs;

@@ -129,7 +129,7 @@ void Generator::decode() {
 
 /// Runs the next `counts[i]` tokens of each sequence, and keeps the logits of those that are then complete.
 void Generator::feed(const std::vector<std::int64_t>& counts) {
-  cache_->prepare(counts);
+  Cache::Pass pass(*cache_, counts);
   std::vector<std::int64_t> ids, positions, row_starts{0}, rows;
   std::vector<std::size_t> complete;
   for (std::size_t i = 0; i < sequences_.size(); ++i) {
@@ -151,6 +151,7 @@ void Generator::feed(const std::vector<std::int64_t>& counts) {
   const ops::Rows logits = ops::scratch_rows(workspace, n, vocabulary);
   model_.forward({.ids = ids, .embeddings = {}, .positions = positions, .row_starts = row_starts}, *cache_, rows,
                  logits);
+  pass.done();
   for (std::int64_t r = 0; r < n; ++r) {
     const auto i = static_cast<std::int64_t>(complete[static_cast<std::size_t>(r)]);
     if (workspace.device().is_cpu()) {

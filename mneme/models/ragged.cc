@@ -147,10 +147,11 @@ at::Tensor forward(const Model& model, const ForwardInput& input, Cache& cache) 
       places.push_back(i * kept + column - first_column);
     }
   }
-  cache.prepare(ragged.counts());
+  Cache::Pass pass(cache, ragged.counts());
   const auto options = at::TensorOptions().dtype(at::kFloat).device(model.device());
   at::Tensor logits = at::empty({std::ssize(rows), vocabulary}, options);
   model.forward(ragged.batch(), cache, rows, {static_cast<float*>(logits.data_ptr()), std::ssize(rows), vocabulary});
+  pass.done();
   if (std::ssize(rows) != ragged.n_sequences * kept) {
     at::Tensor padded = at::zeros({ragged.n_sequences * kept, vocabulary}, options);
     padded.index_copy_(0, at::tensor(places, at::kLong).to(model.device()), logits);

@@ -56,7 +56,7 @@ std::shared_ptr<const BlockCodec> make_kivi(const KiviOptions& options, const Bl
   check_one_of("kivi", "nbits_key", options.nbits_key, {2, 3, 4, 8});
   check_one_of("kivi", "nbits_value", options.nbits_value, {2, 3, 4, 8});
   return std::make_shared<BlockCodec>(
-      fmt::format("kivi{}+{}", options.nbits_key, options.nbits_value), Method::kLeastSquares,
+      fmt::format("kivi{}+{}", options.nbits_key, options.nbits_value), Method::kLeastSquares, Method::kMinMax,
       BlockCodes{.keys = affine(options.nbits_key, Grouping::kTokens, options.q_group_size),
                  .values = affine(options.nbits_value, Grouping::kChannels, options.q_group_size),
                  .raw = raw,

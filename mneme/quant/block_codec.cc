@@ -75,8 +75,8 @@ void store_sinks(const BlockCodes& codes, const HeadRows& rows, std::byte* out) 
 
 }  // namespace
 
-BlockCodec::BlockCodec(std::string name, Method method, const BlockCodes& codes)
-    : name_(std::move(name)), method_(method), codes_(codes) {
+BlockCodec::BlockCodec(std::string name, Method keys, Method values, const BlockCodes& codes)
+    : name_(std::move(name)), keys_(keys), values_(values), codes_(codes) {
   const kernels::BlockLayout& raw = codes.raw;
   constexpr std::int64_t kMost = std::int64_t{1} << 24;
   check(raw.n_heads > 0 && raw.key_dim > 0 && raw.value_dim > 0 && raw.n_heads <= kMost && raw.key_dim <= kMost &&
@@ -106,9 +106,9 @@ void BlockCodec::encode_head(const std::byte* raw, std::int64_t head, bool first
   saturate(rows.keys);
   saturate(rows.values);
   std::byte* tile = out + codes_.head_offset(head);
-  encode_tile(method_, codes_.keys, TileSide::kKeys, layout.key_dim, first ? codes_.sink_length : 0, rows.keys.data(),
+  encode_tile(keys_, codes_.keys, TileSide::kKeys, layout.key_dim, first ? codes_.sink_length : 0, rows.keys.data(),
               tile);
-  encode_tile(method_, codes_.values, TileSide::kValues, layout.value_dim, first ? codes_.sink_length : 0,
+  encode_tile(values_, codes_.values, TileSide::kValues, layout.value_dim, first ? codes_.sink_length : 0,
               rows.values.data(), tile + codes_.key_bytes());
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "mneme/kernels/codes.h"
 
@@ -27,7 +28,10 @@ class BlockCodec {
  public:
   /// `codes.raw` names the raw layout. Throws Error(kInvalidArgument) unless its groups fit the tiles: a row-major
   /// group divides 64 dim, a group of tokens divides 64; and unless every size is positive and sink_length is 0 to 64.
-  BlockCodec(std::string name, Method method, const kernels::BlockCodes& codes);
+  BlockCodec(std::string name, Method method, const kernels::BlockCodes& codes)
+      : BlockCodec(std::move(name), method, method, codes) {}
+  /// The same with a method for keys and another for values.
+  BlockCodec(std::string name, Method keys, Method values, const kernels::BlockCodes& codes);
 
   /// "quanto4", "hqq2", "kivi4+2" (bits of keys and values), "int8", "fp8".
   const std::string& name() const noexcept { return name_; }
@@ -46,7 +50,7 @@ class BlockCodec {
 
  private:
   std::string name_;
-  Method method_;
+  Method keys_, values_;
   kernels::BlockCodes codes_;
 };
 
@@ -71,6 +75,8 @@ struct HqqOptions {
 std::shared_ptr<const BlockCodec> make_hqq(const HqqOptions& options, const kernels::BlockLayout& raw);
 
 /// Keys by channel over groups of tokens, values by token over groups of channels (Liu et al. 2024, arXiv:2402.02750).
+/// Scales of keys are a least-squares fit, which with 2 bits halves what is lost; those of values are the range's, for
+/// attention averages their errors anyway, and clipped values are worse.
 struct KiviOptions {
   int nbits_key = 4, nbits_value = 4;  ///< 2, 3, 4 or 8
   std::int64_t q_group_size = 32;

@@ -117,6 +117,41 @@ TEST(Cache, TheBudgetCoversAllPoolsOrNothingIsTaken) {
   EXPECT_EQ(late.n_bytes(), 0);
 }
 
+/// A pass that ends in an error after its first layer: the others have not seen its tokens.
+void fail_after_one_layer(Cache& cache, std::int64_t n) {
+  const std::int64_t counts[] = {n};
+  const Cache::Pass pass(cache, counts);
+  cache.layer(0).attention().update(cache.workspace(), ones(n), ones(n));
+}
+
+TEST(Cache, APassThatFailsIsTakenBack) {
+  for (const std::int64_t cached : {0, 100}) {
+    for (const bool recording : {false, true}) {
+      Cache cache({.layers = {layer_of(Retention::all()), layer_of(Retention::all())}}, {});
+      if (recording) cache.activate_past_recording();
+      for (int l = 0; l < 2 && cached; ++l) cache.update(ones(cached), ones(cached), l);
+      fail_after_one_layer(cache, 70);
+      EXPECT_EQ(cache.lengths(), std::vector{cached});
+      EXPECT_EQ(cache.layers()[0].recording(), recording);
+      for (int l = 0; l < 2; ++l) EXPECT_EQ(cache.update(ones(1), ones(1), l).first.size(2), cached + 1);
+    }
+  }
+}
+
+TEST(Cache, APassThatCannotBeTakenBackIsToldUntilItIsReset) {
+  Cache cache({.layers = {layer_of(Retention::last(8)), layer_of(Retention::all())}}, {});
+  for (int l = 0; l < 2; ++l) cache.update(ones(300), ones(300), l);
+  const Cache before = cache.copy();
+  fail_after_one_layer(cache, 70);
+  const std::int64_t counts[] = {1};
+  EXPECT_THAT(thrown(ErrorKind::kFailedPrecondition, [&] { cache.prepare(counts); }), HasSubstr("reset() it"));
+  Cache copy = before.copy();
+  copy.prepare(counts);
+  cache.reset();
+  cache.prepare(counts);
+  EXPECT_EQ(cache.lengths(), std::vector<std::int64_t>{0});
+}
+
 TEST(Cache, ASteadyLoopAllocatesNoScratch) {
   Cache cache(kShape, {});
   cache.update(ones(5), ones(5), 0);

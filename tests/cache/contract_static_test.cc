@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "mneme/cache/cache.h"
+#include "tests/cache/allocation_counter.h"
 #include "tests/support/checked_cache.h"
+#include "tests/support/matrix.h"
 
 namespace mneme {
 namespace {
@@ -42,6 +44,51 @@ TEST(ContractStatic, TakesItsMemoryOnce) {
     EXPECT_EQ(c.cache().max_length(), 150);
   });
 }
+
+#ifdef MNEME_COUNTS_ALLOCATIONS
+/// A model's step without the model: appends n tokens to each of two sequences, and attends from them.
+class Steps {
+ public:
+  explicit Steps(Cache& cache) : cache_(cache) {
+    for (const LayerPlan& layer : cache.plan().layers) {
+      keys_.emplace_back(32, 2 * layer.layout.key_dim), values_.emplace_back(32, 2 * layer.layout.value_dim);
+      queries_.emplace_back(32, 4 * layer.layout.key_dim), outs_.emplace_back(32, 4 * layer.layout.value_dim);
+    }
+  }
+  void append(std::int64_t n) {
+    const std::int64_t counts[] = {n, n}, starts[] = {0, n, 2 * n};
+    Cache::Pass pass(cache_, counts);
+    for (std::size_t l = 0; l < keys_.size(); ++l) {
+      const auto rows = [&](testing::Matrix& m) { return ops::Rows{m.values.data(), 2 * n, m.width}; };
+      cache_.layers()[l].attention().attend(cache_.workspace(), starts,
+                                            {.keys = rows(keys_[l]), .values = rows(values_[l])},
+                                            {.q = rows(queries_[l]), .n_heads = 4, .scale = 0.3f}, rows(outs_[l]));
+    }
+    pass.done();
+  }
+
+ private:
+  Cache& cache_;
+  std::vector<testing::Matrix> keys_, values_, queries_, outs_;
+};
+
+TEST(ContractStatic, AStepAllocatesNothing) {
+  for_each_static_kind([](const CacheKind& kind) {
+    Cache cache = kind.make(400);
+    Steps steps(cache);
+    // Each thread takes scratch memory once, whenever it comes to work first; what a step allocates comes every time.
+    std::int64_t fewest = INT64_MAX;
+    for (int round = 0; round < 6 && fewest != 0; ++round) {
+      cache.reset();
+      steps.append(8);
+      const std::int64_t before = testing::n_allocations();
+      for (int i = 8; i < 400; ++i) steps.append(1);
+      fewest = std::min(fewest, testing::n_allocations() - before);
+    }
+    EXPECT_EQ(fewest, 0);
+  });
+}
+#endif
 
 TEST(ContractStatic, FullIsAnErrorWithBothNumbers) {
   for_each_static_kind([](const CacheKind& kind) {

@@ -39,8 +39,8 @@ TEST(DiskTier, HoldsWhatWasWritten) {
   const TierMemory a = tier.take(kBytes), b = tier.take(kBytes);
   EXPECT_EQ(a.data[kBytes - 1], std::byte{0});
   const auto first = pattern(kBytes, 1), second = pattern(500, 2);
-  tier.write(a.data, first.data(), kBytes);
-  tier.write(b.data + 777, second.data(), 500);
+  tier.write(a.data, first.data(), kBytes, at::kCPU);
+  tier.write(b.data + 777, second.data(), 500, at::kCPU);
   EXPECT_TRUE(holds(a.data, first));
   EXPECT_TRUE(holds(b.data + 777, second));
   tier.zero(a.data + 10, 20);
@@ -53,7 +53,7 @@ TEST(DiskTier, ReleasedBytesAreStillThere) {
   DiskTier tier("");
   const TierMemory memory = tier.take(kBytes);
   const auto bytes = pattern(kBytes, 3);
-  tier.write(memory.data, bytes.data(), kBytes);
+  tier.write(memory.data, bytes.data(), kBytes, at::kCPU);
   const ByteRange ranges[] = {{memory.data, 40000}, {memory.data + 50000, 100}};
   for (int i = 0; i < 3; ++i) {
     tier.fetch(ranges);
@@ -83,7 +83,7 @@ TEST(DiskTier, FetchMapsAndReleaseGivesBack) {
   constexpr std::int64_t kMany = 4 << 20;
   const TierMemory memory = tier.take(kMany);
   const auto bytes = pattern(kMany, 4);
-  tier.write(memory.data, bytes.data(), kMany);
+  tier.write(memory.data, bytes.data(), kMany, at::kCPU);
   EXPECT_EQ(mapped_bytes(memory.data, kMany), 0);
   const ByteRange all[] = {{memory.data, kMany}};
   tier.fetch(all);
@@ -119,7 +119,7 @@ TEST(DiskTier, MemoryOutlivesTheTier) {
   {
     DiskTier tier("");
     memory = tier.take(kBytes);
-    tier.write(memory.data, bytes.data(), kBytes);
+    tier.write(memory.data, bytes.data(), kBytes, at::kCPU);
   }
   EXPECT_TRUE(holds(memory.data, bytes));
 }
@@ -138,7 +138,7 @@ TEST(DiskTier, AFullDiskIsAnErrorWithBothNumbersAndChangesNothing) {
   DiskTier tier("");
   const TierMemory memory = tier.take(kBytes);
   const auto bytes = pattern(kBytes, 6);
-  tier.write(memory.data, bytes.data(), kBytes);
+  tier.write(memory.data, bytes.data(), kBytes, at::kCPU);
   const struct rlimit limit { .rlim_cur = 1 << 20, .rlim_max = before.rlim_max };
   ::setrlimit(RLIMIT_FSIZE, &limit);
   const std::string message = thrown(ErrorKind::kIo, [&] { tier.take(2 << 20); });

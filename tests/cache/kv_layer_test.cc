@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "mneme/cache/plan.h"
+#include "mneme/cache/staged_tier.h"
 #include "mneme/ops/block_tensor.h"
 #include "tests/support/dense_attention.h"
 #include "tests/support/matrix.h"
@@ -201,6 +202,38 @@ TEST(KvLayer, AttendToAllRefusesWhatCannotShowAll) {
   EXPECT_THAT(refusal(h.layer(Retention::last(8)), ErrorKind::kFailedPrecondition), HasSubstr("last 8"));
   EXPECT_THAT(refusal(h.layer(Retention::all()), ErrorKind::kFailedPrecondition), HasSubstr("no token to attend to"));
   EXPECT_THAT(refusal(h.layer(Retention::all(), 2), ErrorKind::kInvalidArgument), HasSubstr("holds 2"));
+}
+
+// How a device works whose blocks lie with the host: by copies, encoded there or not.
+TEST(KvLayer, StagedBlocksGiveTheSameBits) {
+  const Harness h;
+  ops::Workspace workspace(at::kCPU);
+  for (const bool encoded : {false, true}) {
+    const auto codec = encoded ? quant::make_int8(h.layout) : nullptr;
+    const std::int64_t bytes = codec ? codec->codes().block_bytes(false) : h.layout.block_bytes();
+    const auto staged = std::make_shared<StagedTier>(std::make_shared<HostTier>(at::Device(at::kCPU)), at::kCPU);
+    std::vector<std::vector<float>> outputs[2];
+    for (const bool with_stage : {false, true}) {
+      const std::shared_ptr<Tier> tier = with_stage ? staged : std::shared_ptr<Tier>(new DeviceTier(at::kCPU));
+      const auto pool = std::make_shared<BlockPool>(bytes, tier, std::make_shared<ByteBudget>(0));
+      KvLayer layer({.layout = h.layout, .codec = codec, .raw_pool = h.pool, .sealed_pool = pool, .first_pool = pool});
+      if (with_stage) layer.set_prefetcher(std::make_shared<Prefetcher>(tier, 1), 0);
+      layer.start(1);
+      unsigned seed = 0;
+      for (const std::int64_t n : {70, 1, 200, 1, 57, 1}) {
+        Matrix keys = Matrix::random(n, 16, ++seed), values = Matrix::random(n, 16, ++seed);
+        Matrix q = Matrix::random(n, 16, ++seed), out(n, 16);
+        const std::int64_t starts[] = {0, n};
+        layer.attend(workspace, starts, {.keys = keys.rows(), .values = values.rows()},
+                     {.q = q.rows(), .n_heads = 1, .scale = 0.25f}, out.rows());
+        outputs[with_stage].push_back(out.values);
+      }
+      layer.crop(100);  // opens a sealed block again
+      const at::Tensor left = layer.keys();
+      outputs[with_stage].emplace_back(left.const_data_ptr<float>(), left.const_data_ptr<float>() + left.numel());
+    }
+    EXPECT_EQ(outputs[0], outputs[1]) << encoded;
+  }
 }
 
 TEST(KvLayer, AttendRefusesAnotherNumberOfSequences) {

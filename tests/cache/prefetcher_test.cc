@@ -19,7 +19,7 @@ class RecordingTier final : public Tier {
   std::string name() const override { return "recording"; }
   bool resident() const override { return false; }
   TierMemory take(std::int64_t) override { return {}; }
-  void write(std::byte*, const std::byte*, std::int64_t) override {}
+  void write(std::byte*, const std::byte*, std::int64_t, at::Device) override {}
   void zero(std::byte*, std::int64_t) override {}
   void fetch(std::span<const ByteRange> ranges) override { note(fetched_, ranges); }
   void release(std::span<const ByteRange> ranges) noexcept override { note(released_, ranges); }
@@ -49,20 +49,25 @@ class RecordingTier final : public Tier {
 std::byte bytes[3000];
 const ByteRange kRanges[3] = {{bytes, 1000}, {bytes + 1000, 1000}, {bytes + 2000, 1000}};
 
+void begin(Prefetcher& prefetcher, std::int64_t layer, const ByteRange& range) {
+  prefetcher.next_ranges().push_back(range);
+  prefetcher.begin(layer);
+}
+
 TEST(Prefetcher, BringsTheNextLayerAndReleasesTheLast) {
   const auto tier = std::make_shared<RecordingTier>();
   Prefetcher prefetcher(tier, 3);
   for (std::int64_t layer = 0; layer < 3; ++layer) {
-    prefetcher.begin(layer, {kRanges[layer]});
+    begin(prefetcher, layer, kRanges[layer]);
     EXPECT_TRUE(tier->was_fetched(kRanges[layer]));
     prefetcher.end(layer);
     EXPECT_TRUE(tier->was_released(kRanges[layer]));
   }
   const auto fresh = std::make_shared<RecordingTier>();
   Prefetcher again(fresh, 3);
-  again.begin(1, {kRanges[1]});
+  begin(again, 1, kRanges[1]);
   again.end(1);
-  again.begin(0, {kRanges[0]});  // layer 1 comes next, as it was read last time
+  begin(again, 0, kRanges[0]);  // layer 1 comes next, as it was read last time
   EXPECT_TRUE(fresh->was_fetched(kRanges[1]));
   again.end(0);
 }
@@ -71,7 +76,7 @@ TEST(Prefetcher, OneLayerIsItsOwnNext) {
   const auto tier = std::make_shared<RecordingTier>();
   Prefetcher prefetcher(tier, 1);
   for (int i = 0; i < 100; ++i) {
-    prefetcher.begin(0, {kRanges[0]});
+    begin(prefetcher, 0, kRanges[0]);
     prefetcher.end(0);
   }
   EXPECT_TRUE(tier->was_released(kRanges[0]));
@@ -80,19 +85,19 @@ TEST(Prefetcher, OneLayerIsItsOwnNext) {
 TEST(Prefetcher, WhoReadsHearsWhatWentWrong) {
   const auto tier = std::make_shared<RecordingTier>();
   Prefetcher prefetcher(tier, 2);
-  prefetcher.begin(0, {kRanges[0]});
+  begin(prefetcher, 0, kRanges[0]);
   prefetcher.end(0);
   EXPECT_TRUE(tier->was_released(kRanges[0]));
   tier->fails = true;
-  testing::thrown(ErrorKind::kIo, [&] { prefetcher.begin(1, {kRanges[1]}); });
+  testing::thrown(ErrorKind::kIo, [&] { begin(prefetcher, 1, kRanges[1]); });
   tier->fails = false;
-  prefetcher.begin(1, {kRanges[1]});
+  begin(prefetcher, 1, kRanges[1]);
 }
 
 TEST(Prefetcher, EndsWhateverIsUnderWay) {
   for (int i = 0; i < 50; ++i) {
     Prefetcher prefetcher(std::make_shared<RecordingTier>(), 2);
-    prefetcher.begin(0, {kRanges[0]});
+    begin(prefetcher, 0, kRanges[0]);
     if (i % 2) prefetcher.end(0);
   }
 }
