@@ -4,11 +4,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <set>
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define MNEME_SANITIZED
-#include <sanitizer/allocator_interface.h>
+extern "C" std::size_t __sanitizer_get_current_allocated_bytes();  // NOLINT: what the runtime calls it
 #endif
 
 #include "mneme/cache/cache.h"

@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <cmath>
+#include <thread>
 
 #include "mneme/cache/plan.h"
 #include "mneme/cache/staged_tier.h"
@@ -234,6 +237,54 @@ TEST(KvLayer, StagedBlocksGiveTheSameBits) {
     }
     EXPECT_EQ(outputs[0], outputs[1]) << encoded;
   }
+}
+
+/// The host's memory behind copies that take their time.
+class SlowTier final : public Tier {
+ public:
+  std::string name() const override { return "slow"; }
+  bool resident() const override { return false; }
+  TierMemory take(std::int64_t n) override { return host_.take(n); }
+  void write(std::byte* to, const std::byte* from, std::int64_t n, at::Device where) override {
+    host_.write(to, from, n, where);
+  }
+  void zero(std::byte* data, std::int64_t n) override { host_.zero(data, n); }
+  void fetch(std::span<const ByteRange>) override {
+    std::this_thread::sleep_for(std::chrono::microseconds((turn_.fetch_add(1) * 7919) % 500));
+  }
+
+ private:
+  HostTier host_{at::Device(at::kCPU)};
+  std::atomic<int> turn_{0};
+};
+
+// Layers read what the prefetcher's thread copies for them, however late it comes.
+TEST(KvLayer, ConcurrentSlowCopiesGiveTheSameBits) {
+  const Harness h;
+  ops::Workspace workspace(at::kCPU);
+  std::vector<float> outputs[2];
+  for (const bool slow : {false, true}) {
+    const std::shared_ptr<Tier> tier = slow ? std::make_shared<StagedTier>(std::make_shared<SlowTier>(), at::kCPU)
+                                            : std::shared_ptr<Tier>(new DeviceTier(at::kCPU));
+    const auto prefetcher = slow ? std::make_shared<Prefetcher>(tier, 3) : nullptr;
+    std::vector<KvLayer> layers;
+    for (std::int64_t l = 0; l < 3; ++l) {
+      const auto pool = std::make_shared<BlockPool>(h.layout.block_bytes(), tier, std::make_shared<ByteBudget>(0));
+      layers.emplace_back(KvStorage{.layout = h.layout, .raw_pool = h.pool, .sealed_pool = pool, .first_pool = pool});
+      if (slow) layers.back().set_prefetcher(prefetcher, l);
+      layers.back().start(1);
+    }
+    for (unsigned step = 0; step < 200; ++step) {
+      const std::int64_t n = step == 0 ? 150 : 1, starts[] = {0, n};
+      for (unsigned l = 0; l < 3; ++l) {
+        Matrix keys = Matrix::random(n, 16, 3 * step + l), q = Matrix::random(n, 16, step), out(n, 16);
+        layers[l].attend(workspace, starts, {.keys = keys.rows(), .values = keys.rows()},
+                         {.q = q.rows(), .n_heads = 1, .scale = 0.25f}, out.rows());
+        outputs[slow].insert(outputs[slow].end(), out.values.begin(), out.values.end());
+      }
+    }
+  }
+  EXPECT_EQ(outputs[0], outputs[1]);
 }
 
 TEST(KvLayer, AttendRefusesAnotherNumberOfSequences) {

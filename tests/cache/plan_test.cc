@@ -135,12 +135,22 @@ TEST(CachePlan, OffloadsWhatItIsAskedTo) {
   EXPECT_EQ(plan({.offloading = true}, 100).implementation, "quantized_offloaded_static");
 }
 
-TEST(CachePlan, OtherDevicesHavePlainCachesOnly) {
+TEST(CachePlan, OtherDevicesOffloadToTheHostUnlessToldOtherwise) {
   CacheShape cuda = shape();
   cuda.device = at::Device(at::kCUDA, 0);
   EXPECT_EQ(plan_cache(cuda, {.max_cache_len = 10}).implementation, "static");
-  EXPECT_THAT(thrown(ErrorKind::kUnsupported, [&] { plan_cache(cuda, {.quantized = true}); }), HasSubstr("cuda:0"));
-  thrown(ErrorKind::kUnsupported, [&] { plan_cache(cuda, {.config = {.offloading = true}}); });
+  EXPECT_EQ(plan_cache(cuda, {.quantized = true}).implementation, "quantized");
+  EXPECT_EQ(plan_cache(cuda, {.config = {.offloading = true}}).offload_device, "cpu");
+  EXPECT_EQ(plan_cache(cuda, {.config = {.offloading = true, .offload_device = "disk"}}).offload_device, "disk");
+}
+
+// Layers x tokens x heads x sizes need more than 32 bits.
+TEST(CachePlan, BytesOfALargeModelAreExact) {
+  const CacheShape large{.layers = std::vector(80, LayerShape{.n_heads = 8, .key_dim = 128, .value_dim = 128}),
+                         .dtype = DType::kBFloat16};
+  double per_token = 0;
+  for (const LayerPlan& layer : plan_cache(large, {}).layers) per_token += layer.bytes_per_token();
+  EXPECT_EQ(per_token * 32768, 2.0 * 80 * 32768 * 8 * 128 * 2);
 }
 
 TEST(CachePlan, RefusesOffloadingThatMovesNothing) {

@@ -266,5 +266,18 @@ TEST(BlockCodecConcurrent, ThreadsGiveTheSameBytes) {
   }
 }
 
+// Two channels of keys fifty times larger than the others: groups of one channel do not let them spoil the rest.
+TEST(BlockCodec, GroupsOfAChannelKeepOutliersApart) {
+  const BlockLayout layout{.format = DType::kFloat32, .n_heads = 1, .key_dim = 64, .value_dim = 64};
+  Vector keys = random_floats(kBlockTokens * 64, 3);
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    if (i % 64 == 5 || i % 64 == 40) keys[i] *= 50;
+  }
+  const auto error = [&](const BlockCodec& codec) { return relative_error(keys, round_trip(codec, keys, keys).keys); };
+  const double per_channel = error(*make_kivi({.nbits_key = 4}, layout));
+  const double per_token = error(*make_quanto({.nbits = 4, .axis_key = 0}, layout));
+  EXPECT_LT(per_channel, per_token / 2);
+}
+
 }  // namespace
 }  // namespace mneme::quant
