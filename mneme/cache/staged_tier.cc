@@ -86,14 +86,18 @@ StagedTier::StagedTier(std::shared_ptr<Tier> store, at::Device device)
 
 StagedTier::~StagedTier() = default;
 
-// A copy to the host is over when it returns (copy_bytes), so the stream of copies need not wait for it.
+// A copy to the host is over when it returns (copy_bytes), so the stream of copies need not wait for it. Copies on the
+// device that hold what was there before get the new bytes too: somebody may be reading the rest of them.
 void StagedTier::write(std::byte* to, const std::byte* from, std::int64_t n_bytes, at::Device where) {
-  {
-    // The bytes had another block's content before.
-    const std::lock_guard lock(stage_->mutex);
-    stage_->each_in({to, n_bytes}, [&](auto piece) { stage_->pieces.erase(piece); });
-  }
   store_->write(to, from, n_bytes, where);
+  const std::lock_guard lock(stage_->mutex);
+  stage_->each_in({to, n_bytes}, [&](auto at) {
+    const std::byte* const first = std::max<const std::byte*>(at->first, to);
+    const std::byte* const end = std::min<const std::byte*>(at->first + at->second.bytes.numel(), to + n_bytes);
+    stage_->wait_for(at->second);
+    copy_bytes(static_cast<std::byte*>(at->second.bytes.data_ptr()) + (first - at->first), stage_->device,
+               from + (first - to), where, end - first);
+  });
 }
 
 void StagedTier::read(std::byte* to, at::Device where, const std::byte* from, std::int64_t n_bytes) {
@@ -110,14 +114,18 @@ void StagedTier::prefetch(std::span<const ByteRange> ranges) {
 }
 
 void StagedTier::fetch(std::span<const ByteRange> ranges) {
-  prefetch(ranges);
-  const std::lock_guard lock(stage_->mutex);
-  for (const ByteRange& range : ranges) {
-    stage_->each_in(range, [&](auto piece) {
-      ++piece->second.n_fetches;
-      stage_->wait_for(piece->second);
-    });
+  store_->fetch(ranges);
+  {
+    const std::lock_guard lock(stage_->mutex);
+    for (const ByteRange& range : ranges) {
+      stage_->bring(range);
+      stage_->each_in(range, [&](auto piece) {
+        ++piece->second.n_fetches;
+        stage_->wait_for(piece->second);
+      });
+    }
   }
+  store_->release(ranges);
 }
 
 void StagedTier::release(std::span<const ByteRange> ranges) noexcept {
