@@ -80,7 +80,7 @@ struct Layer {
       kernels.prepare(x.data() + first * inner, inner, rows, inner, rows_bytes.data());
     } else {
       for (std::int64_t r = 0; r < rows; ++r) {
-        std::memcpy(rows_bytes.data() + r * x_stride, x.data() + (first + r) * inner, inner * 4);
+        if (inner) std::memcpy(rows_bytes.data() + r * x_stride, x.data() + (first + r) * inner, inner * 4);
       }
     }
     const std::int64_t last_column = last_panel * kPanel < n_columns ? last_panel * kPanel : n_columns;
