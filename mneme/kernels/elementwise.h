@@ -89,6 +89,33 @@ void rms_norm(const float* x, const float* weight, float eps, std::int64_t n, fl
   if (rest) (L::load_first(x + i, rest) * scale * L::load_first(weight + i, rest)).store_first(y + i, rest);
 }
 
+/// Sums as in rms_norm: first of x, then of the squares of what is left without the mean. Lanes past n count as zero.
+template <class L>
+void layer_norm(const float* x, const float* weight, const float* bias, float eps, std::int64_t n, float* y) noexcept {
+  L sum = L::zero(), squares = L::zero();
+  std::int64_t i = 0;
+  for (; i + 16 <= n; i += 16) sum = sum + L::load(x + i);
+  const std::int64_t whole = i;
+  const auto rest = static_cast<int>(n - whole);
+  if (rest) sum = sum + L::load_first(x + whole, rest);
+  const L mean = L::set1(sum.sum() / static_cast<float>(n));
+  for (i = 0; i < whole; i += 16) squares = L::fma(L::load(x + i) - mean, L::load(x + i) - mean, squares);
+  if (rest) {
+    alignas(64) float centered[16] = {};
+    (L::load_first(x + whole, rest) - mean).store_first(centered, rest);
+    squares = L::fma(L::load(centered), L::load(centered), squares);
+  }
+  const L scale = L::set1(1.0f / __builtin_sqrtf(squares.sum() / static_cast<float>(n) + eps));
+  for (i = 0; i < whole; i += 16) {
+    L::fma((L::load(x + i) - mean) * scale, L::load(weight + i), L::load(bias + i)).store(y + i);
+  }
+  if (rest) {
+    const L centered = (L::load_first(x + whole, rest) - mean) * scale;
+    L::fma(centered, L::load_first(weight + whole, rest), L::load_first(bias + whole, rest))
+        .store_first(y + whole, rest);
+  }
+}
+
 /// (x1, x2) <- (x1 cos - x2 sin, x2 cos + x1 sin); in each the cosine's product is rounded first.
 template <class L>
 void rotate(float* x, const float* cosines, const float* sines, std::int64_t n) noexcept {

@@ -142,6 +142,7 @@ struct FormatKernels {
 
 struct ConvArgs;  // state_args.h
 struct ScanArgs;
+struct MatrixScanArgs;
 struct CodeKernels;  // code_kernels.h
 
 /// One instruction set's kernels.
@@ -162,6 +163,9 @@ struct Table {
   /// y = x / sqrt(mean(x^2) + eps) * weight, one row of n. x and y may be the same. (Zhang & Sennrich,
   /// arXiv:1910.07467)
   void (*rms_norm)(const float* x, const float* weight, float eps, std::int64_t n, float* y) noexcept;
+  /// y = (x - mean(x)) / sqrt(var(x) + eps) * weight + bias, one row of n. (Ba et al. 2016, arXiv:1607.06450)
+  void (*layer_norm)(const float* x, const float* weight, const float* bias, float eps, std::int64_t n,
+                     float* y) noexcept;
   /// Rotates one head in place: pairs (x[i], x[i + n/2]) by angle i, cosines and sines [n/2] each. (arXiv:2104.09864)
   void (*rotate)(float* x, const float* cosines, const float* sines, std::int64_t n) noexcept;
   /// y += x
@@ -182,6 +186,9 @@ struct Table {
   /// One row of a causal depthwise convolution; some rows of a selective scan, for sixteen channels.
   void (*causal_conv)(const ConvArgs& args) noexcept;
   void (*selective_scan)(const ScanArgs& args) noexcept;
+  /// The same for states that are matrices.
+  void (*linear_attention)(const MatrixScanArgs& args) noexcept;
+  void (*delta_rule)(const MatrixScanArgs& args) noexcept;
 };
 
 /// The table in use: the best that the processor has, or what MNEME_ISA=scalar|avx2|avx512|amx names.

@@ -43,4 +43,29 @@ struct ScanArgs {
   std::int64_t y_stride;
 };
 
+/// Some tokens of one sequence through sixteen value channels of one head whose state is a matrix, for each token
+///
+///   linear attention   h[j] = decay h[j] + k[j] (weight v)
+///   delta rule         h[j] = decay h[j] + k[j] weight (v - decay sum_j h[j] k[j])
+///   both               y    = sum_j h[j] q[j]
+///
+/// Sums over j are four chains of fused multiply-adds, of j = 0, 1, 2, 3 modulo 4, added in pairs: a token's result
+/// depends on its inputs and on h alone. Sources: Dao & Gu 2024, arXiv:2405.21060; Yang et al. 2024, arXiv:2412.06464.
+struct MatrixScanArgs {
+  const float* before;  ///< [n_keys][16] h before the first token
+  float* after;         ///< [n_keys][16] h after the last; may be `before`
+  std::int64_t n_rows, n_keys;
+  int n_lanes;                       ///< channels of the sixteen that there are
+  const float* decay_weight;         ///< two numbers a token: decay, weight
+  std::int64_t decay_weight_stride;  ///< floats from row to row; so too below
+  const float* k;                    ///< [n_rows][n_keys]
+  std::int64_t k_stride;
+  const float* q;  ///< [n_rows][n_keys]
+  std::int64_t q_stride;
+  const float* v;  ///< [n_rows][n_lanes]
+  std::int64_t v_stride;
+  float* y;  ///< null: h alone is moved on, and q is not read
+  std::int64_t y_stride;
+};
+
 }  // namespace mneme::kernels

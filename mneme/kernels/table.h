@@ -8,6 +8,7 @@
 #include "mneme/kernels/fit_codes.h"
 #include "mneme/kernels/hadamard.h"
 #include "mneme/kernels/linear.h"
+#include "mneme/kernels/matrix_scan.h"
 #include "mneme/kernels/product_bfloat16.h"
 #include "mneme/kernels/product_float.h"
 #include "mneme/kernels/scan.h"
@@ -54,6 +55,7 @@ constexpr Table make_table(const char* name) {
   table.merge_states = merge_states<L>;
   table.finish_states = finish_states<L>;
   table.rms_norm = rms_norm<L>;
+  table.layer_norm = layer_norm<L>;
   table.rotate = rotate<L>;
   table.add = add<L>;
   table.relu_multiply = activate<L, relu<L>>;
@@ -67,6 +69,8 @@ constexpr Table make_table(const char* name) {
   table.softplus = map<L, softplus<L>>;
   table.causal_conv = causal_conv<L>;
   table.selective_scan = selective_scan<L>;
+  table.linear_attention = matrix_scan<L, /*delta=*/false>;
+  table.delta_rule = matrix_scan<L, /*delta=*/true>;
   return table;
 }
 

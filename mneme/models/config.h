@@ -7,21 +7,10 @@
 
 #include "mneme/base/dtype.h"
 #include "mneme/base/json.h"
+#include "mneme/models/layer_type.h"
+#include "mneme/models/rope_config.h"
 
 namespace mneme {
-
-/// Rotary position embedding, from `rope_parameters` (or the older `rope_theta` + `rope_scaling`).
-struct RopeConfig {
-  std::string rope_type = "default";  ///< default | linear | llama3 (others are refused when the model is built)
-  double rope_theta = 10000.0;
-  double factor = 1.0;
-  double low_freq_factor = 1.0;
-  double high_freq_factor = 4.0;
-  std::int64_t original_max_position_embeddings = 0;  ///< max_position_embeddings if the file does not say
-};
-
-/// What one attention layer may see of the past.
-enum class LayerType { kFullAttention, kSlidingAttention, kChunkedAttention };
 
 /// The part of config.json that every decoder shares; members carry the file's keys, or the usual ones where a model
 /// type has its own (config_aliases). Layers and heads of an encoder-decoder are the decoder's. What only one
@@ -46,6 +35,8 @@ struct ModelConfig {
   std::optional<std::int64_t> attention_chunk_size;  ///< set only if at least one layer is chunked
   std::vector<LayerType> layer_types;                ///< [num_hidden_layers]; empty for a type without attention
   RopeConfig rope;
+  std::optional<RopeConfig> sliding_rope;  ///< of sliding layers, where it is another
+  bool learned_positions = false;          ///< a table of max_position_embeddings vectors: no position is behind it
   std::optional<std::int64_t> bos_token_id, pad_token_id;
   std::vector<std::int64_t> eos_token_id;
   DType dtype = DType::kFloat32;  ///< as the checkpoint says ("dtype" or "torch_dtype"); GGUF: bfloat16

@@ -10,56 +10,65 @@
 
 #include "mneme/models/embedding.h"
 #include "mneme/models/model.h"
-#include "mneme/models/weights.h"
-#include "mneme/ops/activation.h"
+#include "mneme/models/sublayer.h"
 #include "mneme/ops/linear.h"
-#include "mneme/ops/rope.h"
 
 namespace mneme {
 
-/// How one pre-norm decoder differs from the next. Names and sizes come from the config; an architecture file sets
-/// these.
-struct DecoderOptions {
-  bool qkv_bias = false;
-  bool output_bias = false;
-  bool mlp_bias = false;
-  bool qk_norm = false;  ///< RMS norm of each query and key head before RoPE (Qwen3)
+/// What a decoder is made of. An architecture file starts from `standard_ends`, adds its layers and says what is
+/// different.
+struct DecoderParts {
+  Embedding embedding;
+  float embedding_scale = 1.0f;
+  bool scales_given_embeddings = false;             ///< those too that a caller gives instead of ids
+  std::optional<Embedding> learned_positions = {};  ///< a vector for each position, added to the token's
+  std::vector<ops::Rope> ropes = {};                ///< at most Decoder::kMaxRopes
+  std::vector<std::vector<Residual>> layers = {};   ///< one for each layer of the cache
+  Norm norm = {};
+  ops::Linear head = {};
+  float logit_scale = 1.0f;
+  float logit_softcap = 0.0f;  ///< 0: none
 };
 
-/// The decoder that Llama, Mistral and Qwen share:
-///
-///   h = h + O(attention(rope(Q x), rope(K x), V x)),  x = norm(h)
-///   h = h + down(act(gate y) * up y),                 y = norm(h)
+/// What checkpoints call the parts before and after the layers.
+struct EndNames {
+  std::string embedding = "model.embed_tokens", norm = "model.norm", head = "lm_head";
+};
+
+/// Embedding, the config's rotary embeddings (ropes_of), last norm and head.
+DecoderParts standard_ends(const Loader& load, const ModelConfig& config, NormKind norm = NormKind::kRms,
+                           const EndNames& names = {});
+
+/// The layer that most decoders have: h <- h + attention(norm(h)), h <- h + feed_forward(norm(h)).
+std::vector<Residual> pre_norm_layer(Norm attention_norm, std::unique_ptr<const Sublayer> attention,
+                                     Norm feed_forward_norm, std::unique_ptr<const Sublayer> feed_forward);
+/// The same with norms called input_layernorm and post_attention_layernorm below `prefix`, which ends in a dot.
+std::vector<Residual> pre_norm_layer(const Loader& load, const ModelConfig& config, const std::string& prefix,
+                                     std::unique_ptr<const Sublayer> attention,
+                                     std::unique_ptr<const Sublayer> feed_forward);
+
+/// "model.layers.3."
+std::string layer_prefix(std::int64_t index);
+
+/// A decoder-only model: token vectors go through layers of sublayers, each of which adds to them, then through a norm
+/// and the head.
 ///
 /// Hidden rows are float32 throughout; each product rounds its input as its weights' dtype asks (ops/linear.h).
-/// Queries, keys and values are one product, and so are gate and up.
 class Decoder final : public Model {
  public:
-  Decoder(const ModelConfig& config, const Weights& weights, DType dtype, at::Device device,
-          const DecoderOptions& options);
+  static constexpr std::size_t kMaxRopes = 4;
 
-  CacheShape cache_shape() const override { return cache_shape_of(config(), dtype(), device()); }
+  Decoder(const ModelConfig& config, const Loader& load, DecoderParts parts);
+
+  CacheShape cache_shape() const override;
   std::int64_t n_bytes() const override;
   void forward(const TokenBatch& batch, Cache& cache, std::span<const std::int64_t> logit_rows,
                const ops::Rows& logits) const override;
 
  private:
-  struct Layer {
-    at::Tensor attention_norm, query_norm, key_norm, mlp_norm;
-    ops::Linear qkv, output, gate_up, down;
-  };
+  void embed(ops::Workspace& workspace, const TokenBatch& batch, const ops::Rows& hidden) const;
 
-  Layer load_layer(const Weights& weights, std::int64_t index, const DecoderOptions& options) const;
-  void attention(ops::Workspace& workspace, const Layer& layer, KvLayer& kv, const TokenBatch& batch,
-                 const ops::Rope::Table& angles, const ops::Rows& hidden) const;
-  void mlp(ops::Workspace& workspace, const Layer& layer, const ops::Rows& hidden) const;
-
-  Embedding embedding_;
-  std::vector<Layer> layers_;
-  at::Tensor norm_;
-  ops::Linear head_;
-  ops::Rope rope_;
-  ops::Activation activation_;
+  DecoderParts parts_;
 };
 
 }  // namespace mneme

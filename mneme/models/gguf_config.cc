@@ -61,14 +61,20 @@ std::vector<float> llama3_factors(const Json& rope, std::int64_t n) {
   return factors;
 }
 
+/// All numbers of a vector of F32.
+std::vector<float> numbers(const GgufFile& file, const GgufFile::Tensor& tensor) {
+  check(tensor.type == 0 && tensor.shape.size() == 1, ErrorKind::kUnsupported, "{}: {} must be a vector of F32",
+        file.name(), tensor.name);
+  std::vector<float> values(static_cast<std::size_t>(tensor.shape[0]));
+  read_rows({.name = tensor.name, .shape = tensor.shape, .data = tensor.data, .row_order = {}}, 0, 1, values.data());
+  return values;
+}
+
 /// Converters turn Llama 3's `rope_scaling` into a tensor of factors. The parameters behind it are known up to the
 /// largest factor: all releases share the others, and the factors are held against them here.
 Json llama3_from_factors(const GgufFile& file, const GgufFile::Tensor& tensor, double theta) {
-  check(tensor.type == 0 && tensor.shape.size() == 1, ErrorKind::kUnsupported,
-        "{}: rope_freqs.weight must be a vector of F32", file.name());
-  const std::int64_t n = tensor.shape[0];
-  std::vector<float> stored(static_cast<std::size_t>(n));
-  read_rows({.name = tensor.name, .shape = tensor.shape, .data = tensor.data, .row_order = {}}, 0, 1, stored.data());
+  const std::vector<float> stored = numbers(file, tensor);
+  const std::int64_t n = std::ssize(stored);
   const Json rope = {{"rope_type", "llama3"},
                      {"rope_theta", theta},
                      {"factor", static_cast<double>(*std::ranges::max_element(stored))},
@@ -88,6 +94,15 @@ Json rope_parameters(const GgufFile& file, const Section& section) {
   if (const auto* factors = find(file, "rope_freqs.weight")) return llama3_from_factors(file, *factors, theta);
   const std::string type = section.string("rope.scaling.type", "none");
   Json rope = {{"rope_type", type == "none" ? "default" : type}, {"rope_theta", theta}};
+  const auto *longs = find(file, "rope_factors_long.weight"), *shorts = find(file, "rope_factors_short.weight");
+  if (longs && shorts) {
+    rope["rope_type"] = "longrope";
+    rope["long_factor"] = numbers(file, *longs);
+    rope["short_factor"] = numbers(file, *shorts);
+    if (section.has("rope.scaling.attn_factor")) {
+      rope["attention_factor"] = section.real("rope.scaling.attn_factor", 1.0);
+    }
+  }
   if (section.has("rope.scaling.factor")) rope["factor"] = section.real("rope.scaling.factor", 1.0);
   if (section.has("rope.scaling.original_context_length")) {
     rope["original_max_position_embeddings"] = section.integer("rope.scaling.original_context_length", 0);
@@ -102,10 +117,44 @@ std::int64_t head_dim(const GgufFile& file, const Section& section, std::int64_t
   const std::int64_t values = section.integer("attention.value_length", keys);
   check(values == keys, ErrorKind::kUnsupported, "{}: heads with keys of {} and values of {} are not supported",
         file.name(), keys, values);
-  const std::int64_t rotated = section.integer("rope.dimension_count", keys);
-  check(rotated == keys, ErrorKind::kUnsupported, "{}: heads of {} of which only {} are rotated are not supported",
-        file.name(), keys, rotated);
   return keys;
+}
+
+/// What Gemma's scores are divided by the root of: not in the file, another than the head size in the 27B models only.
+std::int64_t query_scalar(const Json& config, std::int64_t layers_of_27b) {
+  const bool is_27b = config["num_hidden_layers"] == layers_of_27b;
+  return is_27b ? config["hidden_size"].get<std::int64_t>() / config["num_attention_heads"].get<std::int64_t>()
+                : config["head_dim"].get<std::int64_t>();
+}
+
+/// Model types that config.json calls otherwise.
+std::string model_type_of(const std::string& architecture) {
+  if (architecture == "gemma3") return "gemma3_text";
+  if (architecture == "qwen3moe") return "qwen3_moe";
+  return architecture;
+}
+
+/// What one architecture has beside the keys that all have.
+void add_own_keys(const GgufFile& file, const Section& section, const std::string& architecture, Json& config) {
+  const std::int64_t window = section.integer("attention.sliding_window", 0);
+  const auto number_or_null = [&](const char* key) { return section.has(key) ? Json(section.real(key, 0)) : Json(); };
+  if (architecture == "llama") {
+    config["attention_bias"] = find(file, "blk.0.attn_q.bias") != nullptr;
+    // Mistral's models are written as "llama"; the window is what tells them apart.
+    if (window > 0) config["model_type"] = "mistral", config["sliding_window"] = window;
+  } else if (architecture == "phi3") {
+    config["sliding_window"] = window > 0 ? Json(window) : Json();
+  } else if (architecture == "gemma2" || architecture == "gemma3") {
+    if (window > 0) config["sliding_window"] = window;
+    config["attn_logit_softcapping"] = number_or_null("attn_logit_softcapping");
+    config["final_logit_softcapping"] = number_or_null("final_logit_softcapping");
+    config["query_pre_attn_scalar"] = query_scalar(config, architecture == "gemma2" ? 46 : 62);
+  } else if (architecture == "qwen3moe") {
+    config["num_local_experts"] = section.required_integer("expert_count");
+    config["num_experts_per_tok"] = section.required_integer("expert_used_count");
+    config["moe_intermediate_size"] = section.required_integer("expert_feed_forward_length");
+    config["norm_topk_prob"] = true;
+  }
 }
 
 /// The end of a turn ends generation as the end of the text does.
@@ -127,17 +176,18 @@ Json token(const GgufFile& file, const char* key) {
 
 Json config_from_gguf(const GgufFile& file) {
   const std::string architecture = json_string(file.metadata(), "general.architecture", "", file.name());
-  if (config_defaults(architecture).empty()) return {{"model_type", architecture}};
+  const std::string model_type = model_type_of(architecture);
+  if (config_defaults(model_type).empty()) return {{"model_type", model_type}};
   const Section section(file, architecture);
   const std::int64_t experts = section.integer("expert_count", 0);
-  check(experts == 0, ErrorKind::kUnsupported, "{}: {} experts in a layer are not supported for {}", file.name(),
-        experts, architecture);
+  check(experts == 0 || architecture == "qwen3moe", ErrorKind::kUnsupported,
+        "{}: {} experts in a layer are not supported for {}", file.name(), experts, architecture);
   const auto* embedding = find(file, "token_embd.weight");
   check(embedding && !embedding->shape.empty(), ErrorKind::kCorruptData, "{}: the tensor token_embd.weight is missing",
         file.name());
   section.require("attention.layer_norm_rms_epsilon");
 
-  Json config = {{"model_type", architecture}, {"dtype", "bfloat16"}};
+  Json config = {{"model_type", model_type}, {"dtype", "bfloat16"}};
   config["vocab_size"] = embedding->shape.front();
   config["hidden_size"] = section.required_integer("embedding_length");
   config["intermediate_size"] = section.required_integer("feed_forward_length");
@@ -149,17 +199,19 @@ Json config_from_gguf(const GgufFile& file) {
   config["rms_norm_eps"] = section.real("attention.layer_norm_rms_epsilon", 0);
   config["tie_word_embeddings"] = find(file, "output.weight") == nullptr;
   config["rope_parameters"] = rope_parameters(file, section);
+  if (const std::int64_t head = config["head_dim"], rotated = section.integer("rope.dimension_count", head);
+      rotated != head) {
+    check(rotated > 0 && rotated < head, ErrorKind::kCorruptData, "{}: {} numbers of a head of {} cannot be rotated",
+          file.name(), rotated, head);
+    // Converters put the rows of Llama's heads into an order that is known for whole heads only.
+    check(architecture != "llama", ErrorKind::kUnsupported,
+          "{}: heads of {} of which only {} are rotated are not supported", file.name(), head, rotated);
+    config["rope_parameters"]["partial_rotary_factor"] = static_cast<double>(rotated) / static_cast<double>(head);
+  }
   config["bos_token_id"] = token(file, "tokenizer.ggml.bos_token_id");
   config["pad_token_id"] = token(file, "tokenizer.ggml.padding_token_id");
   config["eos_token_id"] = end_tokens(file);
-  if (architecture == "llama") {
-    config["attention_bias"] = find(file, "blk.0.attn_q.bias") != nullptr;
-    // Mistral's models are written as "llama"; the window is what tells them apart.
-    if (const std::int64_t window = section.integer("attention.sliding_window", 0); window > 0) {
-      config["model_type"] = "mistral";
-      config["sliding_window"] = window;
-    }
-  }
+  add_own_keys(file, section, architecture, config);
   return config;
 }
 

@@ -32,6 +32,36 @@ constexpr Stem kLlamaLayerStems[] = {
     {"ffn_down", "mlp.down_proj"},
 };
 
+constexpr Stem kGemmaLayerStems[] = {
+    {"attn_norm", "input_layernorm"},
+    {"attn_q", "self_attn.q_proj"},
+    {"attn_k", "self_attn.k_proj"},
+    {"attn_v", "self_attn.v_proj"},
+    {"attn_output", "self_attn.o_proj"},
+    {"attn_q_norm", "self_attn.q_norm"},
+    {"attn_k_norm", "self_attn.k_norm"},
+    {"post_attention_norm", "post_attention_layernorm"},
+    {"ffn_norm", "pre_feedforward_layernorm"},
+    {"ffn_gate", "mlp.gate_proj"},
+    {"ffn_up", "mlp.up_proj"},
+    {"ffn_down", "mlp.down_proj"},
+    {"post_ffw_norm", "post_feedforward_layernorm"},
+};
+
+constexpr Stem kPhi3LayerStems[] = {
+    {"attn_norm", "input_layernorm"},         {"attn_qkv", "self_attn.qkv_proj"}, {"attn_output", "self_attn.o_proj"},
+    {"ffn_norm", "post_attention_layernorm"}, {"ffn_up", "mlp.gate_up_proj"},     {"ffn_down", "mlp.down_proj"},
+};
+
+constexpr Stem kQwen3MoeLayerStems[] = {
+    {"attn_norm", "input_layernorm"},       {"attn_q", "self_attn.q_proj"},
+    {"attn_k", "self_attn.k_proj"},         {"attn_v", "self_attn.v_proj"},
+    {"attn_output", "self_attn.o_proj"},    {"attn_q_norm", "self_attn.q_norm"},
+    {"attn_k_norm", "self_attn.k_norm"},    {"ffn_norm", "post_attention_layernorm"},
+    {"ffn_gate_inp", "mlp.gate"},           {"ffn_gate_exps", "mlp.experts.gate_proj"},
+    {"ffn_up_exps", "mlp.experts.up_proj"}, {"ffn_down_exps", "mlp.experts.down_proj"},
+};
+
 std::string_view find(std::span<const Stem> stems, std::string_view gguf) {
   const auto it = std::ranges::find(stems, gguf, &Stem::gguf);
   return it == stems.end() ? std::string_view{} : it->checkpoint;
@@ -50,6 +80,10 @@ namespace {
 // Mistral's models are written as "llama".
 constexpr GgufArchitecture kArchitectures[] = {
     {.name = "llama", .layer_stems = kLlamaLayerStems, .queries_and_keys_permuted = true},
+    {.name = "gemma2", .layer_stems = kGemmaLayerStems, .queries_and_keys_permuted = false},
+    {.name = "gemma3", .layer_stems = kGemmaLayerStems, .queries_and_keys_permuted = false},
+    {.name = "phi3", .layer_stems = kPhi3LayerStems, .queries_and_keys_permuted = false},
+    {.name = "qwen3moe", .layer_stems = kQwen3MoeLayerStems, .queries_and_keys_permuted = false},
     {.name = "qwen2", .layer_stems = kLlamaLayerStems, .queries_and_keys_permuted = false},
     {.name = "qwen3", .layer_stems = kLlamaLayerStems, .queries_and_keys_permuted = false},
 };

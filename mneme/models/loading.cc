@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "mneme/base/error.h"
 #include "mneme/base/log.h"
@@ -19,34 +20,65 @@ at::Tensor read_vector(const Weights& weights, const std::string& name, std::int
   return values;
 }
 
-ops::Linear linear_of(const StoredTensor& matrix, DType dtype, at::Device device) {
-  return ops::Linear(matrix.rows(), matrix.columns(), dtype, device,
-                     [&](std::int64_t first, std::int64_t n, float* out) { read_rows(matrix, first, n, out); });
+ops::Linear linear_of(const WeightRows& rows, DType dtype, at::Device device) {
+  return ops::Linear(rows.n, rows.columns, dtype, device, rows.read);
 }
 
 }  // namespace
 
+WeightRows rows_of(const StoredTensor& tensor) { return rows_of(tensor, 0, tensor.rows()); }
+
+WeightRows rows_of(const StoredTensor& tensor, std::int64_t first, std::int64_t n) {
+  return {n, tensor.columns(), [&tensor, first](std::int64_t from, std::int64_t count, float* out) {
+            read_rows(tensor, first + from, count, out);
+          }};
+}
+
+WeightRows transposed(const StoredTensor& tensor, std::int64_t first, std::int64_t n) {
+  at::Tensor values = at::empty({n, tensor.columns()}, at::kFloat);
+  read_rows(tensor, first, n, values.mutable_data_ptr<float>());
+  values = values.t().contiguous();
+  return {tensor.columns(), n, [values, n](std::int64_t from, std::int64_t count, float* out) {
+            std::copy_n(values.const_data_ptr<float>() + from * n, count * n, out);
+          }};
+}
+
+WeightRows picked(WeightRows rows, std::vector<std::int64_t> order) {
+  const std::int64_t n = std::ssize(order), columns = rows.columns;
+  return {n, columns,
+          [rows = std::move(rows), order = std::move(order)](std::int64_t from, std::int64_t count, float* out) {
+            for (std::int64_t i = 0; i < count; ++i) {
+              rows.read(order[static_cast<std::size_t>(from + i)], 1, out + i * rows.columns);
+            }
+          }};
+}
+
+WeightRows joined(std::vector<WeightRows> parts) {
+  std::int64_t n = 0;
+  for (const WeightRows& part : parts) n += part.n;
+  const std::int64_t columns = parts.front().columns;
+  return {n, columns, [parts = std::move(parts)](std::int64_t first, std::int64_t count, float* out) {
+            for (std::size_t i = 0; count > 0; first -= parts[i].n, ++i) {
+              if (first >= parts[i].n) continue;
+              const std::int64_t here = std::min(count, parts[i].n - first);
+              parts[i].read(first, here, out);
+              out += here * parts[i].columns;
+              count -= here;
+              first += here;
+            }
+          }};
+}
+
 ops::Linear load_linear(const Weights& weights, const std::vector<LinearPart>& parts, std::int64_t in_features,
                         bool bias, DType dtype, at::Device device) {
-  std::vector<const StoredTensor*> matrices;
+  std::vector<WeightRows> matrices;
   std::vector<at::Tensor> biases;
-  std::int64_t out_features = 0;
   for (const LinearPart& part : parts) {
-    matrices.push_back(&weights.get(part.name + ".weight", {part.out_features, in_features}));
+    matrices.push_back(rows_of(weights.get(part.name + ".weight", {part.out_features, in_features})));
     if (bias) biases.push_back(read_vector(weights, part.name + ".bias", part.out_features));
-    out_features += part.out_features;
   }
-  const auto read = [&](std::int64_t first, std::int64_t n, float* out) {
-    for (std::size_t i = 0; n > 0; first -= parts[i].out_features, ++i) {
-      if (first >= parts[i].out_features) continue;
-      const std::int64_t here = std::min(n, parts[i].out_features - first);
-      read_rows(*matrices[i], first, here, out);
-      out += here * in_features;
-      n -= here;
-      first += here;
-    }
-  };
-  return ops::Linear(out_features, in_features, dtype, device, read,
+  const WeightRows rows = joined(std::move(matrices));
+  return ops::Linear(rows.n, rows.columns, dtype, device, rows.read,
                      bias ? rounded(at::cat(biases), dtype, device) : at::Tensor());
 }
 
@@ -65,7 +97,7 @@ at::Tensor load_matrix(const Weights& weights, const std::string& name, const st
 
 ops::Linear load_head(const Weights& weights, const StoredTensor& embedding, const std::string& head_name, bool tied,
                       DType dtype, at::Device device) {
-  if (!tied) return linear_of(weights.get(head_name, embedding.shape), dtype, device);
+  if (!tied) return linear_of(rows_of(weights.get(head_name, embedding.shape)), dtype, device);
   if (weights.contains(head_name)) {
     const StoredTensor& head = weights.get(head_name, embedding.shape);
     const bool same = head.storage == embedding.storage && head.data.size() == embedding.data.size() &&
@@ -74,7 +106,7 @@ ops::Linear load_head(const Weights& weights, const StoredTensor& embedding, con
       warn(fmt::format("{} differs from {}, but the config ties them: the embedding is used", head_name,
                        embedding.name));
   }
-  return linear_of(embedding, dtype, device);
+  return linear_of(rows_of(embedding), dtype, device);
 }
 
 }  // namespace mneme

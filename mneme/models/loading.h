@@ -11,6 +11,24 @@
 
 namespace mneme {
 
+/// Rows of a weight matrix [out, in] as a linear layer reads them, whatever way they are stored. What is stored must
+/// outlive this.
+struct WeightRows {
+  std::int64_t n = 0, columns = 0;
+  ops::Linear::ReadRows read;
+};
+
+/// All rows of a stored tensor, or n of them.
+WeightRows rows_of(const StoredTensor& tensor);
+WeightRows rows_of(const StoredTensor& tensor, std::int64_t first, std::int64_t n);
+/// Stored rows [first, first + n) are the inner dimension, columns are the outputs: how `x W` is kept (Conv1D,
+/// experts). Decoded once, here.
+WeightRows transposed(const StoredTensor& tensor, std::int64_t first, std::int64_t n);
+/// Row i is row order[i].
+WeightRows picked(WeightRows rows, std::vector<std::int64_t> order);
+/// One after the other; columns must agree.
+WeightRows joined(std::vector<WeightRows> parts);
+
 /// A part of a fused linear layer: rows of one stored matrix, and its bias.
 struct LinearPart {
   std::string name;  ///< "model.layers.0.self_attn.q_proj": `.weight` and `.bias` are added

@@ -21,6 +21,10 @@ struct TokenBatch {
   std::span<const std::int64_t>
       row_starts;  ///< [B + 1]: tokens of sequence i are rows [row_starts[i], row_starts[i+1])
 
+  /// [B] tokens of each sequence as far as they are known, those that come in later calls too; empty: up to its last
+  /// row. Only rotations that depend on the length of a text ask (longrope, dynamic).
+  std::span<const std::int64_t> known_lengths = {};
+
   std::int64_t n_tokens() const { return row_starts.back(); }
 };
 

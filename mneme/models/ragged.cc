@@ -120,6 +120,9 @@ RaggedInput flatten(const ForwardInput& input, const ModelConfig& config, at::De
   check_ids(result.ids, config.vocab_size);
   for (const std::int64_t position : result.positions) {
     check(position >= 0, ErrorKind::kInvalidArgument, "position {} is negative", position);
+    check(!config.learned_positions || position < config.max_position_embeddings, ErrorKind::kInvalidArgument,
+          "position {} is behind the {} that the model has learned; shorten the prompt or generate less", position,
+          config.max_position_embeddings);
   }
   if (embedded) {
     const at::Tensor rows = input.inputs_embeds.to(device, at::kFloat).reshape({-1, config.hidden_size});

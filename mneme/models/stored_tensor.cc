@@ -2,6 +2,7 @@
 
 #include <array>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <limits>
 
@@ -90,6 +91,17 @@ void decode_q8_0(const std::byte* data, std::int64_t n, float* out) {
   }
 }
 
+void decode_mxfp4(const std::byte* data, std::int64_t n, float* out) {
+  for (std::int64_t i = 0; i < n; i += kBlock, data += 17) {
+    const float scale = from_exponent(std::to_integer<std::uint8_t>(data[0]));
+    for (int j = 0; j < 16; ++j) {
+      const auto q = std::to_integer<unsigned>(data[1 + j]);
+      out[i + j] = scale * from_float4(q & 15);
+      out[i + j + 16] = scale * from_float4(q >> 4);
+    }
+  }
+}
+
 void decode(Storage storage, const std::byte* data, std::int64_t n, float* out) {
   switch (storage) {
     case Storage::kFloat32: std::memcpy(out, data, static_cast<std::size_t>(n) * sizeof(float)); return;
@@ -97,6 +109,10 @@ void decode(Storage storage, const std::byte* data, std::int64_t n, float* out) 
     case Storage::kFloat16: return decode_float16(data, n, out);
     case Storage::kFloat8E4M3: return decode_float8(data, n, kFloat8E4M3, out);
     case Storage::kFloat8E5M2: return decode_float8(data, n, kFloat8E5M2, out);
+    case Storage::kUInt8:
+      for (std::int64_t i = 0; i < n; ++i) out[i] = static_cast<float>(std::to_integer<int>(data[i]));
+      return;
+    case Storage::kMXFP4: return decode_mxfp4(data, n, out);
     case Storage::kQ4_0: return decode_q4_0(data, n, out);
     case Storage::kQ4_1: return decode_q4_1(data, n, out);
     case Storage::kQ8_0: return decode_q8_0(data, n, out);
@@ -105,6 +121,13 @@ void decode(Storage storage, const std::byte* data, std::int64_t n, float* out) 
 
 }  // namespace
 
+float from_float4(unsigned bits) {
+  constexpr float kMagnitudes[] = {0.0f, 0.5f, 1.0f, 1.5f, 2.0f, 3.0f, 4.0f, 6.0f};
+  return bits & 8 ? -kMagnitudes[bits & 7] : kMagnitudes[bits & 7];
+}
+
+float from_exponent(std::uint8_t e) { return std::ldexp(1.0f, static_cast<int>(e) - 127); }
+
 std::string_view name_of(Storage storage) {
   switch (storage) {
     case Storage::kFloat32: return "float32";
@@ -112,6 +135,8 @@ std::string_view name_of(Storage storage) {
     case Storage::kFloat16: return "float16";
     case Storage::kFloat8E4M3: return "float8_e4m3fn";
     case Storage::kFloat8E5M2: return "float8_e5m2";
+    case Storage::kUInt8: return "uint8";
+    case Storage::kMXFP4: return "MXFP4";
     case Storage::kQ4_0: return "Q4_0";
     case Storage::kQ4_1: return "Q4_1";
     case Storage::kQ8_0: return "Q8_0";
@@ -126,6 +151,8 @@ StorageBlock block_of(Storage storage) {
     case Storage::kFloat16: return {1, 2};
     case Storage::kFloat8E4M3: return {1, 1};
     case Storage::kFloat8E5M2: return {1, 1};
+    case Storage::kUInt8: return {1, 1};
+    case Storage::kMXFP4: return {kBlock, 17};
     case Storage::kQ4_0: return {kBlock, 18};
     case Storage::kQ4_1: return {kBlock, 20};
     case Storage::kQ8_0: return {kBlock, 34};

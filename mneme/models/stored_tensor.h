@@ -10,9 +10,20 @@
 namespace mneme {
 
 /// How the elements of a stored tensor are encoded. All of them can be read as float32 by `read_rows`.
-enum class Storage : std::uint8_t { kFloat32, kBFloat16, kFloat16, kFloat8E4M3, kFloat8E5M2, kQ4_0, kQ4_1, kQ8_0 };
+enum class Storage : std::uint8_t {
+  kFloat32,
+  kBFloat16,
+  kFloat16,
+  kFloat8E4M3,
+  kFloat8E5M2,
+  kUInt8,
+  kQ4_0,
+  kQ4_1,
+  kQ8_0,
+  kMXFP4
+};
 
-/// "float32", "bfloat16", "float16", "float8_e4m3fn", "float8_e5m2", "Q4_0", "Q4_1", "Q8_0".
+/// "float32", "bfloat16", "float16", "float8_e4m3fn", "float8_e5m2", "uint8", "Q4_0", "Q4_1", "Q8_0", "MXFP4".
 std::string_view name_of(Storage storage);
 
 /// Elements of a row come in blocks of `elements`, each of `bytes` bytes; 1 element for plain number formats.
@@ -43,7 +54,13 @@ struct StoredTensor {
 /// out [n, columns] float32. Cost: 1 to 10 GB/s of output on one thread; different rows may be read in parallel.
 /// Throws Error(kOutOfRange) if the rows are not there.
 /// Source: IEEE 754; the OCP 8-bit floating point specification 1.0 (fp8, e4m3 without infinities); ggml's blocks of
-/// 32: Q4_0 and Q8_0 are d * q, Q4_1 is d * q + m, with d and m in float16 ahead of the quants.
+/// 32: Q4_0 and Q8_0 are d * q, Q4_1 is d * q + m, with d and m in float16 ahead of the quants; MXFP4 (OCP Microscaling
+/// specification 1.0) is 2^(e - 127) * q, with the byte e ahead of numbers of fp4 e2m1.
 void read_rows(const StoredTensor& tensor, std::int64_t first, std::int64_t n, float* out);
+
+/// The number that four bits of fp4 e2m1 are: 0, 0.5, 1, 1.5, 2, 3, 4, 6 and their negatives.
+float from_float4(unsigned bits);
+/// 2^(e - 127), the scale of a block of MXFP4.
+float from_exponent(std::uint8_t e);
 
 }  // namespace mneme

@@ -26,6 +26,7 @@ std::optional<Storage> storage_of_dtype(std::string_view dtype) {
   if (dtype == "F16") return Storage::kFloat16;
   if (dtype == "F8_E4M3") return Storage::kFloat8E4M3;
   if (dtype == "F8_E5M2") return Storage::kFloat8E5M2;
+  if (dtype == "U8") return Storage::kUInt8;
   return std::nullopt;
 }
 
@@ -37,6 +38,7 @@ std::optional<Storage> storage_of_ggml_type(std::uint32_t type) {
     case 3: return Storage::kQ4_1;
     case 8: return Storage::kQ8_0;
     case 30: return Storage::kBFloat16;
+    case 39: return Storage::kMXFP4;
     default: return std::nullopt;
   }
 }
@@ -46,8 +48,11 @@ std::string ggml_type_name(std::uint32_t type) {
   return name.empty() ? fmt::format("ggml type {}", type) : name;
 }
 
-/// Tensors that say nothing of their own: old checkpoints hold RoPE tables, and ModelConfig reads rope_freqs.
-bool is_derived(std::string_view name) { return name == "rope_freqs.weight" || name.ends_with(".rotary_emb.inv_freq"); }
+/// Tensors that say nothing of their own: old checkpoints hold RoPE tables, and ModelConfig reads rope factors.
+bool is_derived(std::string_view name) {
+  return name == "rope_freqs.weight" || name == "rope_factors_long.weight" || name == "rope_factors_short.weight" ||
+         name.ends_with(".rotary_emb.inv_freq");
+}
 
 /// A shard lies in the index's folder; any other path could reach out of it.
 void check_shard_name(const std::string& shard, const std::string& index) {
@@ -203,11 +208,10 @@ const StoredTensor& Weights::get(const std::string& name, const std::vector<std:
   check(it != entries_.end(), ErrorKind::kCorruptData, "{}: the tensor {} is missing", path_, name);
   const Entry& entry = it->second;
   entry.used = true;
-  check(
-      entry.unsupported_type.empty(), ErrorKind::kUnsupported,
-      "{}: the tensor {} has type {}; F32, F16, BF16, F8_E4M3, F8_E5M2 of safetensors and F32, F16, BF16, Q4_0, Q4_1, "
-      "Q8_0 of GGUF can be read",
-      path_, name, entry.unsupported_type);
+  check(entry.unsupported_type.empty(), ErrorKind::kUnsupported,
+        "{}: the tensor {} has type {}; F32, F16, BF16, F8_E4M3, F8_E5M2, U8 of safetensors and F32, F16, BF16, Q4_0, "
+        "Q4_1, Q8_0, MXFP4 of GGUF can be read",
+        path_, name, entry.unsupported_type);
   check(entry.tensor.shape == shape, ErrorKind::kCorruptData,
         "{}: the tensor {} has shape [{}], the configuration asks for [{}]", path_, name,
         fmt::join(entry.tensor.shape, ", "), fmt::join(shape, ", "));

@@ -21,6 +21,9 @@ class Weights {
   /// architecture without a table of names and for fp8 tensors with more than one scale. Reads headers only.
   static Weights open(const std::string& path);
 
+  /// Whether this is a .gguf file, whose converters change some numbers.
+  bool is_gguf() const { return path_.ends_with(".gguf"); }
+
   bool contains(const std::string& name) const { return entries_.contains(name); }
 
   /// Throws Error(kCorruptData) naming the tensor if it is missing, and both shapes if it has another shape;

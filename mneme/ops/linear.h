@@ -27,6 +27,7 @@ class Linear {
 
   std::int64_t in_features() const noexcept { return in_features_; }
   std::int64_t out_features() const noexcept { return out_features_; }
+  at::Device device() const noexcept { return device_; }
   std::int64_t n_bytes() const noexcept { return packed_.n_bytes(); }
 
   /// x [n, in_features] -> y [n, out_features]; x and y must not overlap.

@@ -28,6 +28,20 @@ void rms_norm(Workspace& workspace, const Rows& x, const at::Tensor& weight, flo
   parallel_rows(x.n, x.width, [&](std::int64_t i) noexcept { kernel(x.row(i), scale, eps, x.width, y.row(i)); });
 }
 
+void layer_norm(Workspace& workspace, const Rows& x, const at::Tensor& weight, const at::Tensor& bias, float eps,
+                const Rows& y) {
+  check(x.n == y.n && x.width == y.width && weight.numel() == x.width && bias.numel() == x.width,
+        ErrorKind::kInvalidArgument, "layer_norm: x [{}, {}], y [{}, {}], weight [{}] and bias [{}] do not fit", x.n,
+        x.width, y.n, y.width, weight.numel(), bias.numel());
+  if (!workspace.uses_kernels()) {
+    as_tensor(workspace, y).copy_(at::layer_norm(as_tensor(workspace, x), {x.width}, weight, bias, eps));
+    return;
+  }
+  const auto kernel = kernels::active().layer_norm;
+  const float *scale = weight.const_data_ptr<float>(), *shift = bias.const_data_ptr<float>();
+  parallel_rows(x.n, x.width, [&](std::int64_t i) noexcept { kernel(x.row(i), scale, shift, eps, x.width, y.row(i)); });
+}
+
 void rms_norm_heads(Workspace& workspace, const at::Tensor& weight, float eps, const Rows& x, std::int64_t offset,
                     std::int64_t n_heads) {
   const std::int64_t dim = weight.numel();

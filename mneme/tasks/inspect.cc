@@ -71,6 +71,7 @@ Json layer_facts(const LayerPlan& layer, const CachePlan& plan, bool is_static) 
     facts["states"] = layer.state->sizes;
     facts["state_bytes"] = StateLayer::state_bytes(*layer.state);
     facts["recorded_bytes_per_token"] = StateLayer::input_bytes(*layer.state) / kernels::kBlockTokens;
+    if (!layer.has_attention()) facts["note"] = "states alone: codecs, windows and offloading mean nothing here";
   }
   return facts;
 }

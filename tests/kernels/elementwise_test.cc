@@ -118,6 +118,30 @@ TEST(RmsNorm, EveryLengthOnEveryInstructionSet) {
   }
 }
 
+TEST(LayerNorm, EveryLengthOnEveryInstructionSet) {
+  for (std::int64_t n : {1, 2, 15, 16, 17, 31, 33, 64, 577}) {
+    const Vector x = random_floats(n, 3, 2.0f), weight = random_floats(n, 4), bias = random_floats(n, 5);
+    double mean = 0, squares = 0;
+    for (float value : x) mean += value / static_cast<double>(n);
+    for (float value : x) squares += (value - mean) * (value - mean);
+    const double scale = 1 / std::sqrt(squares / static_cast<double>(n) + 1e-5);
+    Vector expected(n);
+    tables_under_test().front()->layer_norm(x.data(), weight.data(), bias.data(), 1e-5f, n, expected.data());
+    for (std::int64_t i = 0; i < n; ++i) {
+      const double exact = (x[i] - mean) * scale * weight[i] + bias[i];
+      ASSERT_NEAR(expected[i], exact, 2e-5 * (1 + std::abs(exact))) << n << ' ' << i;
+    }
+    for (const Table* table : tables_under_test()) {
+      Vector y = x;
+      y.push_back(7.0f);
+      table->layer_norm(y.data(), weight.data(), bias.data(), 1e-5f, n, y.data());  // in place
+      EXPECT_EQ(y.back(), 7.0f);
+      y.pop_back();
+      EXPECT_EQ(bits(y), bits(expected)) << table->name << ' ' << n;
+    }
+  }
+}
+
 TEST(RmsNorm, OfZerosIsZero) {
   Vector x(40, 0.0f), y(40, 7.0f);
   active().rms_norm(x.data(), x.data(), 1e-6f, 40, y.data());

@@ -32,9 +32,14 @@ std::string refusal(const std::string& keys, ErrorKind kind = ErrorKind::kCorrup
 }
 
 std::string name_of(LayerType type) {
-  return type == LayerType::kFullAttention      ? "full_attention"
-         : type == LayerType::kSlidingAttention ? "sliding_attention"
-                                                : "chunked_attention";
+  switch (type) {
+    case LayerType::kFullAttention: return "full_attention";
+    case LayerType::kSlidingAttention: return "sliding_attention";
+    case LayerType::kChunkedAttention: return "chunked_attention";
+    case LayerType::kConv: return "conv";
+    case LayerType::kLinearAttention: return "linear_attention";
+  }
+  return "?";
 }
 
 Json optional(const std::optional<std::int64_t>& value) { return value ? Json(*value) : Json(); }
@@ -197,9 +202,8 @@ TEST(Config, RefusesRotaryParametersThatMakeNoSense) {
         R"("rope_scaling":{"rope_type":"default","original_max_position_embeddings":0})"}) {
     refusal(keys);
   }
-  EXPECT_THAT(refusal(R"("partial_rotary_factor":0.5)", ErrorKind::kUnsupported), HasSubstr("partial_rotary_factor"));
-  EXPECT_THAT(refusal(R"("rope_parameters":{"full_attention":{"rope_theta":1e4}})", ErrorKind::kUnsupported),
-              HasSubstr("each layer type"));
+  EXPECT_THAT(refusal(R"("partial_rotary_factor":1.5)"), HasSubstr("partial_rotary_factor"));
+  EXPECT_THAT(refusal(R"("rope_parameters":{"full_attention":{"rope_theta":0}})"), HasSubstr("rope_theta"));
   EXPECT_EQ(llama(R"("rope_scaling":{"rope_type":"yarn","factor":4})").rope.rope_type, "yarn");
 }
 
@@ -214,7 +218,78 @@ TEST(Config, RefusesLayersThatMakeNoSense) {
   EXPECT_THAT(qwen3(R"("layer_types":["full_attention","sliding_attention"])"), HasSubstr("no \"sliding_window\""));
   EXPECT_THAT(qwen3(R"("layer_types":["full_attention","chunked_attention"])"),
               HasSubstr("no \"attention_chunk_size\""));
+  EXPECT_THAT(qwen3(R"("layer_types":["linear_attention","conv"])", ErrorKind::kUnsupported),
+              HasSubstr("\"linear_attention\""));
   EXPECT_THAT(qwen3(R"("use_sliding_window":true,"sliding_window":0)"), HasSubstr("sliding_window"));
+}
+
+// What a file that lists no layer types means, by model type.
+TEST(Config, LayersFollowThePatternOfTheirModelType) {
+  const auto layers = [](const std::string& type, const std::string& keys) {
+    const ModelConfig config = from_text(R"({"model_type":")" + type + R"(","num_hidden_layers":4)" + keys + "}");
+    std::vector<std::string> names;
+    for (const LayerType layer : config.layer_types) names.push_back(name_of(layer));
+    return names;
+  };
+  const std::string full = "full_attention", sliding = "sliding_attention", chunked = "chunked_attention";
+  const std::string conv = "conv", linear = "linear_attention";
+  EXPECT_THAT(layers("gemma2", ""), ElementsAre(sliding, full, sliding, full));
+  EXPECT_THAT(layers("gemma3_text", R"(,"sliding_window_pattern":3)"), ElementsAre(sliding, sliding, full, sliding));
+  EXPECT_THAT(layers("gemma3_text", ""), ElementsAre(sliding, sliding, sliding, sliding));
+  EXPECT_THAT(layers("gpt_oss", ""), ElementsAre(sliding, full, sliding, full));
+  EXPECT_THAT(layers("llama4_text", ""), ElementsAre(chunked, chunked, chunked, full));
+  EXPECT_THAT(layers("llama4_text", R"(,"no_rope_layers":[0,1,1,0])"), ElementsAre(full, chunked, chunked, full));
+  EXPECT_THAT(layers("smollm3", ""), ElementsAre(full, full, full, full));
+  EXPECT_THAT(layers("smollm3", R"(,"use_sliding_window":true,"sliding_window":8)"),
+              ElementsAre(full, full, full, sliding));
+  EXPECT_THAT(layers("lfm2", R"(,"full_attn_idxs":[1,3])"), ElementsAre(conv, full, conv, full));
+  EXPECT_THAT(layers("lfm2", ""), ElementsAre(full, full, full, full));
+  EXPECT_THAT(layers("qwen3_next", ""), ElementsAre(linear, linear, linear, full));
+  for (const char* keys : {R"(,"no_rope_layers":[1,1])", R"(,"no_rope_layers":[1,1,1,"x"])"}) {
+    EXPECT_THAT(thrown(ErrorKind::kCorruptData, [&] { layers("llama4_text", keys); }), HasSubstr("no_rope_layers"));
+  }
+  EXPECT_THAT(thrown(ErrorKind::kCorruptData, [&] { layers("lfm2", R"(,"full_attn_idxs":[4])"); }),
+              HasSubstr("full_attn_idxs"));
+}
+
+TEST(Config, SlidingLayersMayRotateByAnotherBase) {
+  const auto gemma3 = [](const std::string& keys) { return from_text(R"({"model_type":"gemma3_text")" + keys + "}"); };
+  EXPECT_EQ(gemma3("").rope.rope_theta, 1e6);
+  EXPECT_EQ(gemma3("").sliding_rope->rope_theta, 1e4);
+  const ModelConfig older =
+      gemma3(R"(,"rope_theta":5e5,"rope_local_base_freq":2e4,"rope_scaling":{"rope_type":"linear","factor":8})");
+  EXPECT_EQ(older.rope.rope_theta, 5e5);
+  EXPECT_EQ(older.rope.rope_type, "linear");
+  EXPECT_EQ(older.rope.factor, 8);
+  EXPECT_EQ(older.sliding_rope->rope_theta, 2e4);
+  EXPECT_EQ(older.sliding_rope->rope_type, "default");
+  const ModelConfig newer = gemma3(
+      R"(,"rope_parameters":{"full_attention":{"rope_theta":3e6},"sliding_attention":{"rope_type":"linear","factor":2}})");
+  EXPECT_EQ(newer.rope.rope_theta, 3e6);
+  EXPECT_EQ(newer.sliding_rope->rope_theta, 1e4);
+  EXPECT_EQ(newer.sliding_rope->factor, 2);
+  EXPECT_FALSE(llama("\"rope_theta\":5e5").sliding_rope.has_value());
+}
+
+TEST(Config, RotationsOfAllKindsAreRead) {
+  const RopeConfig oss = from_text(R"({"model_type":"gpt_oss"})").rope;
+  EXPECT_EQ(oss.rope_type, "yarn");
+  EXPECT_EQ(oss.factor, 32);
+  EXPECT_EQ(oss.original_max_position_embeddings, 4096);
+  EXPECT_EQ(oss.rope_theta, 150000);
+  EXPECT_FALSE(oss.truncate);
+  const RopeConfig phi = from_text(R"({"model_type":"phi3","max_position_embeddings":131072,"rope_scaling":
+      {"type":"su","short_factor":[1,2],"long_factor":[3,4]}})")
+                             .rope;
+  EXPECT_EQ(phi.rope_type, "longrope");
+  EXPECT_EQ(phi.factor, 32);
+  EXPECT_EQ(phi.long_factor, (std::vector<double>{3, 4}));
+  EXPECT_EQ(llama(R"("max_position_embeddings":64,"rope_scaling":{"type":"dynamic","factor":4})").rope.factor, 4);
+  for (const char* keys : {R"("rope_scaling":{"type":"longrope","short_factor":[1]})",
+                           R"("rope_scaling":{"type":"longrope","short_factor":[0],"long_factor":[1]})",
+                           R"("rope_scaling":{"type":"dynamic"})", R"("rope_scaling":{"type":"yarn","beta_fast":0})"}) {
+    refusal(keys);
+  }
 }
 
 TEST(Config, SaysWhatIsWrongWithThePath) {

@@ -110,6 +110,46 @@ TEST(GgufConfig, ReadsLinearScaling) {
   EXPECT_EQ(config_of(model())["rope_parameters"].dump(), R"({"rope_type":"default","rope_theta":10000.0})");
 }
 
+/// The model under another architecture's name.
+testing::GgufWriter renamed(const std::string& architecture) {
+  testing::GgufWriter file = model();
+  for (auto& key : file.keys) {
+    if (key.name == "general.architecture") key.value = gguf_string(architecture);
+    if (key.name.starts_with("llama.")) key.name = architecture + key.name.substr(5);
+  }
+  return file;
+}
+
+TEST(GgufConfig, ReadsWhatOneArchitectureHas) {
+  testing::GgufWriter gemma = renamed("gemma2");
+  gemma.keys.push_back({"gemma2.attention.sliding_window", 4, raw(8u)});
+  gemma.keys.push_back({"gemma2.attn_logit_softcapping", 6, raw(50.0f)});
+  gemma.keys.push_back({"gemma2.final_logit_softcapping", 6, raw(30.0f)});
+  const Json gemma2 = config_of(gemma);
+  EXPECT_EQ(gemma2["model_type"], "gemma2");
+  EXPECT_EQ(gemma2["sliding_window"], 8);
+  EXPECT_EQ(gemma2["attn_logit_softcapping"], 50.0);
+  EXPECT_EQ(gemma2["query_pre_attn_scalar"], gemma2["head_dim"]);
+  EXPECT_EQ(config_of(renamed("gemma3"))["model_type"], "gemma3_text");
+  EXPECT_TRUE(config_of(renamed("gemma3"))["final_logit_softcapping"].is_null());
+
+  testing::GgufWriter phi = renamed("phi3");
+  phi.keys.push_back({"phi3.rope.dimension_count", 4, raw(2u)});
+  EXPECT_EQ(config_of(phi)["rope_parameters"]["partial_rotary_factor"], 0.5);
+  EXPECT_TRUE(config_of(phi)["sliding_window"].is_null());
+
+  testing::GgufWriter moe = renamed("qwen3moe");
+  EXPECT_THAT(refusal(moe), HasSubstr("expert_count is missing"));
+  moe.keys.push_back({"qwen3moe.expert_count", 4, raw(8u)});
+  moe.keys.push_back({"qwen3moe.expert_used_count", 4, raw(2u)});
+  moe.keys.push_back({"qwen3moe.expert_feed_forward_length", 4, raw(12u)});
+  const Json experts = config_of(moe);
+  EXPECT_EQ(experts["model_type"], "qwen3_moe");
+  EXPECT_EQ(experts["num_local_experts"], 8);
+  EXPECT_EQ(experts["moe_intermediate_size"], 12);
+  EXPECT_EQ(experts["norm_topk_prob"], true);
+}
+
 TEST(GgufConfig, NeedsEverySize) {
   for (std::size_t i = 1; i < model().keys.size(); ++i) {
     testing::GgufWriter file = model();
@@ -130,6 +170,7 @@ TEST(GgufConfig, RefusesWhatTheArchitecturesDoNotHave) {
               HasSubstr("keys of 4 and values of 8"));
   EXPECT_THAT(refusal(with({"llama.rope.dimension_count", 4, raw(2u)}), ErrorKind::kUnsupported),
               HasSubstr("only 2 are rotated"));
+  EXPECT_THAT(refusal(with({"llama.rope.dimension_count", 4, raw(6u)})), HasSubstr("6 numbers of a head of 4"));
   EXPECT_THAT(refusal(with({"llama.attention.head_count_kv", 4, raw(3u)})), HasSubstr("4 by 3"));
   testing::GgufWriter file = model();
   file.tensors.push_back({"rope_freqs.weight", {2}});

@@ -23,6 +23,18 @@ TEST(GgufNames, TranslatesModelAndLayers) {
   EXPECT_EQ(GgufNames("qwen3", "x.gguf")("blk.3.attn_k_norm.weight").name, "model.layers.3.self_attn.k_norm.weight");
 }
 
+TEST(GgufNames, KnowsTheLayersOfOthers) {
+  const auto name = [](const char* architecture, const char* gguf) {
+    return GgufNames(architecture, "x.gguf")(gguf).name;
+  };
+  EXPECT_EQ(name("gemma2", "blk.0.ffn_norm.weight"), "model.layers.0.pre_feedforward_layernorm.weight");
+  EXPECT_EQ(name("gemma3", "blk.0.post_attention_norm.weight"), "model.layers.0.post_attention_layernorm.weight");
+  EXPECT_EQ(name("phi3", "blk.1.attn_qkv.weight"), "model.layers.1.self_attn.qkv_proj.weight");
+  EXPECT_EQ(name("phi3", "blk.1.ffn_up.weight"), "model.layers.1.mlp.gate_up_proj.weight");
+  EXPECT_EQ(name("qwen3moe", "blk.2.ffn_gate_inp.weight"), "model.layers.2.mlp.gate.weight");
+  EXPECT_EQ(name("qwen3moe", "blk.2.ffn_down_exps.weight"), "model.layers.2.mlp.experts.down_proj.weight");
+}
+
 TEST(GgufNames, OnlyLlamaPermutesQueriesAndKeys) {
   const GgufNames llama("llama", "x.gguf");
   EXPECT_EQ(llama("blk.0.attn_q.weight").permuted, Heads::kQuery);

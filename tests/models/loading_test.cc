@@ -65,6 +65,40 @@ TEST(LoadLinear, PartsLieOneAfterTheOther) {
   EXPECT_THAT(weights.unused(), IsEmpty());
 }
 
+// The same matrix, whichever way it is stored.
+TEST(WeightRows, RowsArePickedJoinedAndTransposed) {
+  Checkpoint checkpoint;
+  checkpoint.config = {{"model_type", "llama"}};
+  checkpoint.add("stack", {3, 4, 5});
+  const TempFolder folder;
+  const Weights weights = Weights::open(checkpoint.write(folder));
+  const std::vector<float>& stored = checkpoint.tensors["stack"].values;
+  const StoredTensor& stack = weights.get("stack", {3, 4, 5});
+  const auto all = [](const WeightRows& rows) {
+    std::vector<float> values(static_cast<std::size_t>(rows.n * rows.columns));
+    for (std::int64_t r = 0; r < rows.n; r += 2) {  // in pieces, as layers read them
+      rows.read(r, std::min<std::int64_t>(2, rows.n - r), values.data() + r * rows.columns);
+    }
+    return values;
+  };
+  const auto slice = [&](std::int64_t first, std::int64_t n) {
+    return std::vector<float>(stored.begin() + 5 * first, stored.begin() + 5 * (first + n));
+  };
+  EXPECT_EQ(all(rows_of(stack)), stored);
+  EXPECT_EQ(all(rows_of(stack, 3, 7)), slice(3, 7));
+  EXPECT_EQ(all(joined({rows_of(stack, 8, 3), rows_of(stack, 0, 8)}))[0], stored[40]);
+  EXPECT_EQ(all(joined({rows_of(stack, 0, 3), rows_of(stack, 3, 9)})), stored);
+  const std::vector<float> swapped = all(picked(rows_of(stack, 4, 3), {2, 0, 1}));
+  EXPECT_EQ(std::vector<float>(swapped.begin(), swapped.begin() + 5), slice(6, 1));
+  const WeightRows turned = transposed(stack, 4, 4);
+  ASSERT_EQ(turned.n, 5);
+  ASSERT_EQ(turned.columns, 4);
+  const std::vector<float> values = all(turned);
+  for (std::size_t i = 0; i < 5; ++i) {
+    for (std::size_t j = 0; j < 4; ++j) EXPECT_EQ(values[i * 4 + j], stored[(4 + j) * 5 + i]);
+  }
+}
+
 TEST(LoadLinear, NamesWhatIsMissingOrMisshapen) {
   const TempFolder folder;
   Checkpoint checkpoint = testing::random_checkpoint();

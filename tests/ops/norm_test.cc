@@ -47,6 +47,31 @@ TEST(RmsNorm, IsRightOnBothPaths) {
   }
 }
 
+TEST(LayerNorm, IsRightOnBothPathsAndMayWriteOverItsInput) {
+  for (const std::int64_t width : {1, 2, 15, 16, 17, 64, 100, 576}) {
+    const std::vector<float> weight = random_floats(width, 1), bias = random_floats(width, 3);
+    for (const bool through_aten : {false, true}) {
+      Workspace workspace(at::kCPU);
+      workspace.set_through_aten(through_aten);
+      const Matrix x = Matrix::random(9, width, 2, 3.0f);
+      Matrix y = x;
+      layer_norm(workspace, y.rows(), tensor_of(weight), tensor_of(bias), kEps, y.rows());
+      for (int i = 0; i < 9; ++i) {
+        double mean = 0, squares = 0;
+        for (std::int64_t j = 0; j < width; ++j) mean += x.row(i)[j] / static_cast<double>(width);
+        for (std::int64_t j = 0; j < width; ++j) squares += (x.row(i)[j] - mean) * (x.row(i)[j] - mean);
+        const double scale = 1 / std::sqrt(squares / static_cast<double>(width) + static_cast<double>(kEps));
+        for (std::int64_t j = 0; j < width; ++j) {
+          const auto k = static_cast<std::size_t>(j);
+          const double exact = (x.row(i)[j] - mean) * scale * weight[k] + bias[k];
+          // The mean's rounding is magnified by 1 / sqrt(eps) where all numbers are alike.
+          ASSERT_NEAR(y.row(i)[j], exact, 2e-5 * (1 + std::abs(exact))) << width;
+        }
+      }
+    }
+  }
+}
+
 TEST(RmsNorm, MayWriteOverItsInput) {
   Workspace workspace(at::kCPU);
   for (const bool through_aten : {false, true}) {

@@ -64,6 +64,69 @@ TEST(Rope, Llama3FollowsTheFormula) {
   EXPECT_GT(mixed, 0);
 }
 
+// Pairs that turn often in the original length are kept, those that turn seldom are stretched, in between a line.
+TEST(Rope, YarnFollowsTheFormula) {
+  for (const bool truncate : {false, true}) {
+    const Rope plain(64, {.theta = 150000.0});
+    const Rope yarn(64, {.type = "yarn",
+                         .theta = 150000.0,
+                         .factor = 32.0,
+                         .truncate = truncate,
+                         .original_max_position_embeddings = 4096});
+    const auto pair_of = [](double turns) {
+      return 64 * std::log(4096 / (turns * 2 * std::numbers::pi)) / (2 * std::log(150000.0));
+    };
+    const double low = truncate ? std::floor(pair_of(32)) : pair_of(32),
+                 high = truncate ? std::ceil(pair_of(1)) : pair_of(1);
+    for (std::size_t i = 0; i < 32; ++i) {
+      const double f = plain.frequencies()[i];
+      const double ramp = std::clamp((static_cast<double>(i) - low) / (high - low), 0.0, 1.0);
+      EXPECT_NEAR(yarn.frequencies()[i], f / 32 * ramp + f * (1 - ramp), f * 0x1p-20) << i;
+    }
+    EXPECT_FLOAT_EQ(yarn.attention_factor(), static_cast<float>(0.1 * std::log(32.0) + 1));
+    EXPECT_FALSE(yarn.by_length());
+  }
+  const RopeOptions deepseek{.type = "yarn",
+                             .factor = 40,
+                             .attention_factor = {},
+                             .mscale = 0.7,
+                             .mscale_all_dim = 1.0,
+                             .original_max_position_embeddings = 4096};
+  EXPECT_FLOAT_EQ(Rope(64, deepseek).attention_factor(),
+                  static_cast<float>((0.07 * std::log(40.0) + 1) / (0.1 * std::log(40.0) + 1)));
+}
+
+TEST(Rope, LongropeAndDynamicGoByTheLengthOfTheText) {
+  const Rope plain(8, {});
+  const Rope longrope(8, {.type = "longrope",
+                          .factor = 4.0,
+                          .short_factor = {1, 2, 3, 4},
+                          .long_factor = {2, 4, 8, 16},
+                          .original_max_position_embeddings = 64});
+  EXPECT_TRUE(longrope.by_length());
+  for (std::size_t i = 0; i < 4; ++i) {
+    const float f = plain.frequencies()[i];
+    EXPECT_FLOAT_EQ(longrope.frequencies(64)[i], f / static_cast<float>(i + 1));
+    EXPECT_FLOAT_EQ(longrope.frequencies(65)[i], f / static_cast<float>(2 << i));
+  }
+  EXPECT_FLOAT_EQ(longrope.attention_factor(), static_cast<float>(std::sqrt(1 + std::log(4.0) / std::log(64.0))));
+
+  const Rope dynamic(8, {.type = "dynamic", .factor = 2.0, .max_position_embeddings = 64});
+  EXPECT_EQ(dynamic.frequencies(64), plain.frequencies());
+  const double theta = 10000 * std::pow(2.0 * 128 / 64 - 1, 8.0 / 6);
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_NEAR(dynamic.frequencies(128)[i], std::pow(theta, -2.0 * static_cast<double>(i) / 8), 1e-6);
+  }
+
+  // A table takes each row's length, or that of the text up to its position.
+  Workspace workspace(at::kCPU);
+  const std::int64_t positions[] = {10, 70}, lengths[] = {100, 100};
+  const Rope::Table alone = longrope.table(workspace, positions), known = longrope.table(workspace, positions, lengths);
+  EXPECT_NE(alone.sines.row(0)[1], known.sines.row(0)[1]);
+  EXPECT_EQ(alone.sines.row(1)[1], known.sines.row(1)[1]);
+  EXPECT_FLOAT_EQ(known.sines.row(0)[1], std::sin(10 * longrope.frequencies(100)[1]) * longrope.attention_factor());
+}
+
 TEST(Rope, TableIsCosineAndSineOfTheRoundedAngle) {
   Workspace workspace(at::kCPU);
   const Rope rope(16, {});
@@ -139,7 +202,15 @@ TEST(Rope, RefusesWhatCannotBe) {
   };
   EXPECT_THAT(refused(ErrorKind::kInvalidArgument, 7, {}), ::testing::HasSubstr("7"));
   refused(ErrorKind::kInvalidArgument, 0, {});
-  EXPECT_THAT(refused(ErrorKind::kUnsupported, 8, {.type = "yarn"}), ::testing::HasSubstr("yarn"));
+  EXPECT_THAT(refused(ErrorKind::kUnsupported, 8, {.type = "spiral"}), ::testing::HasSubstr("spiral"));
+  refused(ErrorKind::kInvalidArgument, 8, {.type = "yarn", .factor = 4});
+  refused(ErrorKind::kInvalidArgument, 8, {.type = "dynamic", .factor = 4});
+  EXPECT_THAT(refused(ErrorKind::kInvalidArgument, 8,
+                      {.type = "longrope",
+                       .short_factor = {1, 2, 3},
+                       .long_factor = {1, 2, 3, 4},
+                       .original_max_position_embeddings = 64}),
+              ::testing::HasSubstr("short_factor has 3 numbers, 4 pairs"));
   for (const double bad : {0.0, -1.0, static_cast<double>(testing::kNan), static_cast<double>(testing::kInfinity)}) {
     refused(ErrorKind::kInvalidArgument, 8, {.theta = bad});
     refused(ErrorKind::kInvalidArgument, 8, {.type = "linear", .factor = bad});

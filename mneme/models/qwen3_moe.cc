@@ -1,0 +1,24 @@
+#include "mneme/models/architectures.h"
+#include "mneme/models/attention.h"
+#include "mneme/models/decoder.h"
+#include "mneme/models/qwen_experts.h"
+
+namespace mneme {
+
+// Qwen3-MoE: Qwen3 with a mixture of experts in (almost) every layer (arXiv:2505.09388).
+std::unique_ptr<Model> build_qwen3_moe(const ModelConfig& c, const Weights& weights, DType dtype, at::Device device) {
+  const Loader load{weights, dtype, device};
+  DecoderParts parts = standard_ends(load, c);
+  for (std::int64_t i = 0; i < c.num_hidden_layers; ++i) {
+    const std::string layer = layer_prefix(i);
+    AttentionParts heads =
+        standard_attention(load, c, layer + "self_attn.", {.qkv = c.attention_bias, .output = c.attention_bias});
+    heads.query_norm = Norm(load, layer + "self_attn.q_norm", c.head_dim, c.rms_norm_eps);
+    heads.key_norm = Norm(load, layer + "self_attn.k_norm", c.head_dim, c.rms_norm_eps);
+    parts.layers.push_back(
+        pre_norm_layer(load, c, layer, attention(std::move(heads)), qwen_feed_forward(load, c, i, layer + "mlp.")));
+  }
+  return std::make_unique<Decoder>(c, load, std::move(parts));
+}
+
+}  // namespace mneme
