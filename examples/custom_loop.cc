@@ -25,7 +25,7 @@ int main(int argc, char** argv) try {
     const at::Tensor logits = model->forward({.input_ids = next, .attention_mask = mask}, &cache).logits;
     next = logits.select(1, -1).argmax(-1, /*keepdim=*/true);  // [1, 1]
     generated = at::cat({generated, next}, 1);
-    const auto& eos = model->generation_config().eos_token_id;
+    const auto& eos = *model->generation_config().eos_token_id;
     if (std::find(eos.begin(), eos.end(), next.item<std::int64_t>()) != eos.end()) break;
     mask = at::cat({mask, mask.new_ones({mask.size(0), 1})}, 1);  // [1, past + 1]
   }

@@ -9,7 +9,10 @@
 ///   DynamicCache, StaticCache, QuantizedCache, Cache, EncoderDecoderCache
 ///                                          what a model remembers: copy, crop, reorder, update, save, load
 ///   PrefixTree                             caches by the ids that they hold
-///   TextStreamer                           text as it comes
+///   ChatSession                            a conversation that computes no token twice
+///   keep_common_prefix                     makes a cache ready for another text
+///   TextStreamer, TextIteratorStreamer     text as it comes, on the same thread or another
+///   CancellationToken                      ends a call from another thread
 ///   ThreadPool, Error, set_warning_handler the process's threads; what is thrown; what is only worth a word
 
 #include <string_view>
@@ -22,9 +25,13 @@
 #include "mneme/cache/prefix_tree.h"
 #include "mneme/cache/presets.h"
 #include "mneme/generate/auto_tokenizer.h"
+#include "mneme/generate/cancellation_token.h"
 #include "mneme/generate/causal_lm.h"
+#include "mneme/generate/chat_session.h"
+#include "mneme/generate/common_prefix.h"
 #include "mneme/generate/seq2seq_lm.h"
 #include "mneme/generate/streamer.h"
+#include "mneme/generate/text_iterator_streamer.h"
 
 namespace mneme {
 

@@ -6,7 +6,7 @@
 set -euo pipefail
 root=$(realpath -m "$1"); shift
 base='^(linux-vdso|ld-linux[a-z0-9-]*|lib(c|m|dl|rt|pthread|util|gcc_s|stdc\+\+|atomic))\.so'
-ours='^lib(mneme|fmt|pcre2-8|utf8proc|asan|ubsan|tsan)\.so'
+ours='^lib(mneme|fmt|pcre2-8|utf8proc|edit|tinfo|bsd|md|asan|ubsan|tsan)\.so'
 driver='^lib(cuda|nvidia-ml)\.so'
 
 for file; do

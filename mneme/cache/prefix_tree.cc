@@ -55,18 +55,14 @@ struct PrefixTree::Node {
   }
 };
 
-namespace {
-
-/// The longest length up to `length` that every layer of the cache knows as a cold run would.
 std::int64_t exact_length(const Cache& cache, std::int64_t length) {
+  if (cache.n_sequences() == 0) return 0;
   for (std::int64_t before = -1; before != length;) {
     before = length;
     for (const CacheLayer& layer : cache.layers()) length = layer.exact_length(0, length);
   }
   return length;
 }
-
-}  // namespace
 
 PrefixTree::PrefixTree(PrefixTreeOptions options) : options_(std::move(options)), root_(std::make_unique<Node>()) {
   check(options_.max_bytes > 0, ErrorKind::kInvalidArgument, "a prefix tree of max_bytes = {} holds nothing",

@@ -14,6 +14,10 @@
 
 namespace mneme {
 
+/// The longest length up to `length` to which a crop takes a cache of one sequence back as a cold run would have left
+/// it, in every layer; 0 if there is none.
+std::int64_t exact_length(const Cache& cache, std::int64_t length);
+
 struct PrefixTreeOptions {
   /// Memory of all blocks that the tree holds, shared ones once; the least recently used entries go first.
   std::int64_t max_bytes = 0;

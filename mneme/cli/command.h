@@ -17,6 +17,7 @@ struct Command {
 
 // One file each.
 Command add_generate(CLI::App& program);
+Command add_chat(CLI::App& program);
 Command add_nll(CLI::App& program);
 Command add_tokenize(CLI::App& program);
 Command add_render(CLI::App& program);

@@ -1,5 +1,6 @@
 #include <fmt/ranges.h>
 
+#include <map>
 #include <memory>
 
 #include "mneme/base/error.h"
@@ -7,10 +8,10 @@
 #include "mneme/cli/console.h"
 #include "mneme/cli/exit_code.h"
 #include "mneme/cli/flags.h"
+#include "mneme/cli/generation_flags.h"
 #include "mneme/cli/input.h"
 #include "mneme/cli/interrupt.h"
 #include "mneme/cli/model_path.h"
-#include "mneme/cli/number.h"
 #include "mneme/cli/tasks_library.h"
 
 namespace mneme::cli {
@@ -40,45 +41,6 @@ void add_input_flags(CLI::App& app, Flags& flags) {
                  "Encoder-decoders: what the decoder starts from, for each prompt or for all [decoder_start_token_id]");
   app.add_flag("--chat", flags.request.chat, "Each prompt is a user's message, through the model's chat template")
       ->group("Input");
-}
-
-void add_length_flags(CLI::App& app, GenerateOptions& options) {
-  const auto number = [&](const char* name, std::optional<std::int64_t>& member, const char* what) {
-    add_number<std::int64_t>(app, name, member, what)->group("Length");
-  };
-  number("--max-new-tokens", options.max_new_tokens, "[generation_config.json, else by --max-length]");
-  number("--min-new-tokens", options.min_new_tokens, "No end of text before so many [0]");
-  number("--max-length", options.max_length, "Prompt and new tokens together [20]");
-  add_number<double>(app, "--max-time", options.max_time, "Seconds after which no further token is made")
-      ->group("Length")
-      ->type_name("S");
-  app.add_flag_callback(
-         "--ignore-eos", [&options] { options.eos_token_id.emplace(); }, "Go on behind the end of the text")
-      ->group("Length");
-  app.add_option_function<std::vector<std::string>>(
-         "--stop-strings", [&options](const std::vector<std::string>& texts) { options.stop_strings = texts; },
-         "Stop once the new text holds this; repeatable")
-      ->group("Length")
-      ->type_name("TEXT")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-}
-
-void add_sampling_flags(CLI::App& app, GenerateOptions& options) {
-  const auto number = [&](const char* name, std::optional<double>& member, const char* type, const char* what) {
-    add_number<double>(app, name, member, what)->group("Choice of tokens")->type_name(type);
-  };
-  app.add_flag_callback(
-         "--do-sample", [&options] { options.do_sample = true; }, "Draw tokens by their probability, not the likeliest")
-      ->group("Choice of tokens");
-  add_number<std::uint64_t>(app, "--seed", options.seed, "The same seed draws the same text [random, and reported]")
-      ->group("Choice of tokens");
-  number("--temperature", options.temperature, "X", "Below 1 sharper, above 1 flatter; 0 is greedy [1]");
-  add_number<std::int64_t>(app, "--top-k", options.top_k, "Only the N likeliest; 0: all [50]")
-      ->group("Choice of tokens");
-  number("--top-p", options.top_p, "P", "Only the likeliest that together reach P [1]");
-  number("--min-p", options.min_p, "P", "Only those at least P times as likely as the likeliest [0]");
-  number("--repetition-penalty", options.repetition_penalty, "X", "Above 1: what has occurred becomes less likely [1]");
 }
 
 /// Prompts in the order of the command line, whatever their kind.
@@ -130,6 +92,7 @@ int run(const CLI::App& app, Flags& flags, Console& console) {
   request.decoder_prompts = decoder_prompts_of(app);
   if (request.options.output_logits && !flags.json) throw UsageError("--logits adds to the JSON; use it with --json");
   request.model.path = find_model(request.model.path);
+  if (!request.assistant_model.empty()) request.assistant_model = find_model(request.assistant_model);
   const tasks::Tasks& tasks = load_tasks();
 
   const bool stream = !flags.json && request.prompts.size() == 1;
@@ -144,12 +107,16 @@ int run(const CLI::App& app, Flags& flags, Console& console) {
   events.on_prefill = [&](std::int64_t done, std::int64_t total) {
     console.progress(fmt::format("reading the prompt: {} of {} tokens", done, total));
   };
-  std::vector<std::vector<std::int64_t>> new_ids(request.prompts.size());
+  std::map<std::size_t, std::vector<std::int64_t>> new_ids;
   events.on_token = [&, n = 0](std::int64_t sequence, std::int64_t id) mutable {
     new_ids[static_cast<std::size_t>(sequence)].push_back(id);
     if (!stream) console.progress(fmt::format("writing: {} tokens", ++n));
   };
-  if (stream) events.on_text = [&](std::int64_t, std::string_view text) { console.write(text); };
+  if (stream) {
+    events.on_text = [&](std::int64_t sequence, std::string_view text) {
+      if (sequence == 0) console.write(text);  // further texts of one prompt follow when it is written
+    };
+  }
   const Json result = tasks.generate(request, events);
 
   const int code = was_cancelled(result) ? kInterrupted : kDone;
@@ -157,10 +124,11 @@ int run(const CLI::App& app, Flags& flags, Console& console) {
     console.write_json(result);
     return code;
   }
-  for (std::size_t i = 0; i < request.prompts.size(); ++i) {
+  const std::size_t n_texts = result.at("texts").size();
+  for (std::size_t i = 0; i < n_texts; ++i) {
     const Json& text = result.at("texts").at(i);
-    const bool streamed = stream && text.is_string();
-    if (!stream) console.note(fmt::format("--- {} of {}", i + 1, request.prompts.size()));
+    const bool streamed = stream && i == 0 && text.is_string();
+    if (!stream || i > 0) console.note(fmt::format("--- {} of {}", i + 1, n_texts));
     console.write((streamed ? "" : shown_text(text, new_ids[i])) + "\n");
   }
   if (code == kInterrupted) console.note("cancelled");
@@ -176,7 +144,9 @@ Command add_generate(CLI::App& program) {
   add_input_flags(*app, *flags);
   add_model_flags(*app, flags->request.model);
   add_length_flags(*app, flags->request.options);
-  add_sampling_flags(*app, flags->request.options);
+  add_choice_flags(*app, flags->request);
+  add_beam_flags(*app, flags->request.options);
+  add_draft_flags(*app, flags->request);
   add_cache_flags(*app, flags->request.options, flags->request.cache_config);
   add_json_flag(*app, flags->json, "ids, texts, timing");
   app->add_flag("--logits", flags->request.options.output_logits,

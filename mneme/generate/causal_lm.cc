@@ -4,6 +4,7 @@
 
 #include "mneme/base/error.h"
 #include "mneme/cache/presets.h"
+#include "mneme/generate/fallback.h"
 #include "mneme/generate/generator.h"
 #include "mneme/generate/prompts.h"
 #include "mneme/models/registry.h"
@@ -28,7 +29,10 @@ GenerateOutput CausalLM::generate(const EncodedInputs& inputs, const GenerateOpt
   std::vector<std::vector<std::int64_t>> prompts = real_ids(inputs.input_ids, inputs.attention_mask);
   check(!prompts.empty(), ErrorKind::kInvalidArgument, "no prompt was given");
   const GenerationSettings settings = resolve(options, generation_config_, longest(prompts), std::ssize(prompts));
-  GenerateOutput output = Generator(*model_, settings, options, std::move(prompts), cache).run();
+  GenerateOutput output = cache ? Generator(*model_, settings, options, std::move(prompts), cache).run()
+                                : with_fallback(settings, options, [&](const auto& by, const auto& calling) {
+                                    return Generator(*model_, by, calling, prompts, nullptr).run();
+                                  });
   output.sequences = joined(inputs.input_ids, output.new_tokens, settings.pad_token_id);
   return output;
 }

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <random>
 #include <string_view>
 
@@ -15,42 +14,13 @@ namespace mneme {
 namespace {
 
 constexpr std::int64_t kDefaultMaxLength = 20;  // transformers'
-constexpr std::int64_t kPrefillRows = 2048;     // of all sequences together: bounds the memory of activations
+constexpr std::int64_t kDefaultTopK = 50;
+constexpr std::int64_t kPrefillRows = 2048;  // of all sequences together: bounds the memory of activations
 constexpr std::int64_t kSmallestPrefillChunk = 16;
+constexpr std::int64_t kMostHypotheses = 4096;  // of one prompt
+constexpr std::int64_t kMostDrafts = 512;       // at a time
 constexpr std::string_view kCacheImplementations[] = {"dynamic", "static", "offloaded", "offloaded_static",
                                                       "quantized"};
-
-std::optional<std::int64_t> optional_int(const Json& json, const char* key, const std::string& name) {
-  const auto it = json.find(key);
-  if (it == json.end() || it->is_null()) return std::nullopt;
-  return json_int(json, key, 0, name);
-}
-
-std::optional<double> optional_double(const Json& json, const char* key, const std::string& name) {
-  const auto it = json.find(key);
-  if (it == json.end() || it->is_null()) return std::nullopt;
-  return json_double(json, key, 0, name);
-}
-
-/// One id or a list of ids; a negative one means "none", as older files write it.
-std::vector<std::int64_t> id_list(const Json& json, const char* key, const std::string& name) {
-  const auto it = json.find(key);
-  std::vector<std::int64_t> ids;
-  if (it == json.end() || it->is_null()) return ids;
-  for (const Json& id : it->is_array() ? *it : Json::array({*it})) {
-    // A comparison of Json with a number takes 2^64 - 1 for -1.
-    const bool fits = id.is_number_unsigned() ? id.get<std::uint64_t>() <= INT32_MAX
-                                              : id.is_number_integer() && id.get<std::int64_t>() <= INT32_MAX;
-    check(fits, ErrorKind::kCorruptData, "{}: \"{}\" must be an id or a list of ids, each below 2^31", name, key);
-    if (id >= 0) ids.push_back(id.get<std::int64_t>());
-  }
-  return ids;
-}
-
-std::optional<std::int64_t> optional_id(const Json& json, const char* key, const std::string& name) {
-  const auto id = optional_int(json, key, name);
-  return id && *id < 0 ? std::nullopt : id;
-}
 
 /// 53 random bits: a number that JSON readers keep exactly.
 std::uint64_t drawn_seed() {
@@ -65,92 +35,92 @@ void in_range(const char* name, const std::optional<T>& value, T lowest, T highe
         allowed, value.value_or(T{}));
 }
 
+void positive(const char* name, const std::optional<double>& value) {
+  check(!value || (*value > 0 && std::isfinite(*value)), ErrorKind::kInvalidArgument, "{} must be above 0, it is {}",
+        name, value.value_or(1));
+}
+
 std::string cache_implementation_of(const GenerateOptions& o) {
   return o.cache_implementation.value_or(names_codec(o.cache_config) ? "quantized" : "dynamic");
 }
 
-/// The call, and where it leaves something open the model's file.
-GenerateOptions merged(GenerateOptions call, const GenerationConfig& model) {
-  const auto fill = [](auto& member, const auto& fallback) {
-    if (!member) member = fallback;
-  };
-  if (!call.max_length) fill(call.max_new_tokens, model.max_new_tokens);
-  if (!call.max_new_tokens) fill(call.max_length, model.max_length);
-  fill(call.min_new_tokens, model.min_new_tokens);
-  fill(call.do_sample, model.do_sample);
-  fill(call.temperature, model.temperature);
-  fill(call.top_k, model.top_k);
-  fill(call.top_p, model.top_p);
-  fill(call.min_p, model.min_p);
-  fill(call.repetition_penalty, model.repetition_penalty);
-  fill(call.pad_token_id, model.pad_token_id);
-  if (!call.eos_token_id) call.eos_token_id = model.eos_token_id;
-  return call;
+void check_ids(const char* name, const std::vector<std::int64_t>& ids, bool may_be_empty = true) {
+  check(may_be_empty || !ids.empty(), ErrorKind::kInvalidArgument, "{} holds an empty list of ids", name);
+  for (const std::int64_t id : ids) {
+    check(id >= 0, ErrorKind::kInvalidArgument, "{} holds the id {}; ids are 0 or more", name, id);
+  }
 }
 
-/// Parity: transformers warns too. A temperature of 0 says the same as greedy choice.
-void warn_of_unused(const GenerateOptions& call) {
-  std::vector<std::string_view> unused;
-  if (call.temperature.value_or(0) != 0) unused.push_back("temperature");
-  if (call.top_k) unused.push_back("top_k");
-  if (call.top_p) unused.push_back("top_p");
-  if (call.min_p) unused.push_back("min_p");
-  if (!unused.empty()) warn(fmt::format("without do_sample, {} changes nothing", fmt::join(unused, ", ")));
-}
-
-}  // namespace
-
-GenerationConfig GenerationConfig::from_json(const Json& json, const std::string& name) {
-  check(json.is_object(), ErrorKind::kCorruptData, "{}: not a JSON object", name);
-  GenerationConfig c;
-  c.max_new_tokens = optional_int(json, "max_new_tokens", name);
-  c.min_new_tokens = optional_int(json, "min_new_tokens", name);
-  c.max_length = optional_int(json, "max_length", name);
-  if (json.contains("do_sample")) c.do_sample = json_bool(json, "do_sample", false, name);
-  c.temperature = optional_double(json, "temperature", name);
-  c.top_k = optional_int(json, "top_k", name);
-  c.top_p = optional_double(json, "top_p", name);
-  c.min_p = optional_double(json, "min_p", name);
-  c.repetition_penalty = optional_double(json, "repetition_penalty", name);
-  c.eos_token_id = id_list(json, "eos_token_id", name);
-  c.bos_token_id = optional_id(json, "bos_token_id", name);
-  c.pad_token_id = optional_id(json, "pad_token_id", name);
-  c.decoder_start_token_id = optional_id(json, "decoder_start_token_id", name);
-  return c;
-}
-
-GenerationConfig GenerationConfig::from_pretrained(const std::string& path, const ModelConfig& model) {
-  const std::string file = (std::filesystem::path(path) / "generation_config.json").string();
-  if (std::filesystem::exists(file)) return from_json(read_json_file(file), file);
-  GenerationConfig c;
-  c.eos_token_id = model.eos_token_id;
-  c.bos_token_id = model.bos_token_id;
-  c.pad_token_id = model.pad_token_id;
-  return c;
-}
-
-void check_cache_choice(const GenerateOptions& call, bool has_cache) {
-  check(!has_cache || !call.cache_implementation, ErrorKind::kInvalidArgument,
-        "a cache was passed together with cache_implementation = {}; give one of the two",
-        call.cache_implementation.value_or(""));
-  check(!has_cache || call.use_cache.value_or(true), ErrorKind::kInvalidArgument,
-        "a cache was passed together with use_cache = false; give one of the two");
-}
-
-void check_values(const GenerateOptions& o) {
+void check_lengths(const GenerateOptions& o) {
   in_range<std::int64_t>("max_new_tokens", o.max_new_tokens, 0, INT32_MAX, "0 to 2^31-1");
   in_range<std::int64_t>("min_new_tokens", o.min_new_tokens, 0, INT32_MAX, "0 to 2^31-1");
   in_range<std::int64_t>("max_length", o.max_length, 1, INT32_MAX, "1 to 2^31-1");
+  in_range<std::int64_t>("min_length", o.min_length, 0, INT32_MAX, "0 to 2^31-1");
   check(!o.max_time || *o.max_time > 0, ErrorKind::kInvalidArgument, "max_time must be above 0 seconds, it is {}",
         o.max_time.value_or(0));
   check(std::none_of(o.stop_strings.begin(), o.stop_strings.end(), [](const std::string& t) { return t.empty(); }),
         ErrorKind::kInvalidArgument, "a stop string is empty");
+}
+
+void check_choice(const GenerateOptions& o) {
+  in_range<std::int64_t>("num_beams", o.num_beams, 1, kMostHypotheses, "1 to 4096");
+  in_range<std::int64_t>("num_return_sequences", o.num_return_sequences, 1, kMostHypotheses, "1 to 4096");
+  check(!o.length_penalty || std::isfinite(*o.length_penalty), ErrorKind::kInvalidArgument,
+        "length_penalty must be a number, it is {}", o.length_penalty.value_or(0));
   in_range("temperature", o.temperature, 0.0, 1e6, "0 (greedy) to 1e6");
   in_range<std::int64_t>("top_k", o.top_k, 0, INT64_MAX, "0 (off) or more");
   in_range("top_p", o.top_p, 0.0, 1.0, "0 to 1");
   in_range("min_p", o.min_p, 0.0, 1.0, "0 to 1");
-  check(!o.repetition_penalty || (*o.repetition_penalty > 0 && std::isfinite(*o.repetition_penalty)),
-        ErrorKind::kInvalidArgument, "repetition_penalty must be above 0, it is {}", o.repetition_penalty.value_or(1));
+  in_range("top_h", o.top_h, 0.0, 1.0, "above 0, to 1");
+  check(o.top_h != 0.0, ErrorKind::kInvalidArgument, "top_h must be above 0, to 1, it is 0");
+  in_range("typical_p", o.typical_p, 0.0, 1.0, "above 0, to 1");
+  check(o.typical_p != 0.0, ErrorKind::kInvalidArgument, "typical_p must be above 0, to 1, it is 0");
+  in_range("epsilon_cutoff", o.epsilon_cutoff, 0.0, 1.0, "0 (off) to 1");
+  in_range("eta_cutoff", o.eta_cutoff, 0.0, 1.0, "0 (off) to 1");
+  in_range<std::int64_t>("prompt_lookup_num_tokens", o.prompt_lookup_num_tokens, 1, kMostDrafts, "1 to 512");
+  in_range<std::int64_t>("max_matching_ngram_size", o.max_matching_ngram_size, 1, INT32_MAX, "1 or more");
+  in_range<std::int64_t>("num_assistant_tokens", o.num_assistant_tokens, 1, kMostDrafts, "1 to 512");
+  in_range("assistant_confidence_threshold", o.assistant_confidence_threshold, 0.0, 1.0, "0 to 1");
+  check(!o.guidance_scale || std::isfinite(*o.guidance_scale), ErrorKind::kInvalidArgument,
+        "guidance_scale must be a number, it is {}", o.guidance_scale.value_or(0));
+  if (const auto& w = o.watermarking_config) {
+    check(w->greenlist_ratio > 0 && w->greenlist_ratio < 1, ErrorKind::kInvalidArgument,
+          "watermarking_config: greenlist_ratio must be between 0 and 1, it is {}", w->greenlist_ratio);
+    check(std::isfinite(w->bias), ErrorKind::kInvalidArgument, "watermarking_config: bias must be a number, it is {}",
+          w->bias);
+    check(w->seeding_scheme == "lefthash" || w->seeding_scheme == "selfhash", ErrorKind::kInvalidArgument,
+          "watermarking_config: seeding_scheme must be lefthash or selfhash, it is {}", w->seeding_scheme);
+    check(w->context_width >= 1, ErrorKind::kInvalidArgument,
+          "watermarking_config: context_width must be 1 or more, it is {}", w->context_width);
+    check(w->hashing_key >= 0, ErrorKind::kInvalidArgument,
+          "watermarking_config: hashing_key must be 0 or more, it is {}", w->hashing_key);
+  }
+}
+
+void check_penalties(const GenerateOptions& o) {
+  positive("repetition_penalty", o.repetition_penalty);
+  positive("encoder_repetition_penalty", o.encoder_repetition_penalty);
+  in_range<std::int64_t>("no_repeat_ngram_size", o.no_repeat_ngram_size, 0, INT32_MAX, "0 (off) or more");
+  in_range<std::int64_t>("encoder_no_repeat_ngram_size", o.encoder_no_repeat_ngram_size, 0, INT32_MAX,
+                         "0 (off) or more");
+  for (const auto& ids : o.bad_words_ids.value_or(std::vector<std::vector<std::int64_t>>{}))
+    check_ids("bad_words_ids", ids, /*may_be_empty=*/false);
+  for (const SequenceBias& biased : o.sequence_bias.value_or(std::vector<SequenceBias>{})) {
+    check_ids("sequence_bias", biased.ids, /*may_be_empty=*/false);
+    check(!std::isnan(biased.bias), ErrorKind::kInvalidArgument, "sequence_bias holds a bias that is no number");
+  }
+  in_range<std::int64_t>("forced_bos_token_id", o.forced_bos_token_id, 0, INT32_MAX, "an id");
+  if (o.forced_eos_token_id) check_ids("forced_eos_token_id", *o.forced_eos_token_id);
+  if (o.suppress_tokens) check_ids("suppress_tokens", *o.suppress_tokens);
+  if (o.begin_suppress_tokens) check_ids("begin_suppress_tokens", *o.begin_suppress_tokens);
+  if (const auto& decay = o.exponential_decay_length_penalty) {
+    check(decay->start >= 0, ErrorKind::kInvalidArgument,
+          "exponential_decay_length_penalty must start at 0 or later, not at {}", decay->start);
+    positive("exponential_decay_length_penalty's factor", decay->factor);
+  }
+}
+
+void check_cache(const GenerateOptions& o) {
   const std::string cache = cache_implementation_of(o);
   check(std::ranges::find(kCacheImplementations, cache) != std::end(kCacheImplementations), ErrorKind::kInvalidArgument,
         "cache_implementation \"{}\" is not one of {}", cache, fmt::join(kCacheImplementations, ", "));
@@ -163,11 +133,75 @@ void check_values(const GenerateOptions& o) {
   in_range<std::int64_t>("prefill_chunk_size", o.prefill_chunk_size, 1, INT64_MAX, "1 or more");
 }
 
+/// Options that are each right, but not together.
+void check_together(const GenerationSettings& s, std::int64_t batch_size) {
+  const GenerateOptions& o = s.options;
+  if (s.drafts()) {
+    check(batch_size == 1 && s.n_hypotheses() == 1, ErrorKind::kInvalidArgument,
+          "drafts (an assistant model, prompt_lookup_num_tokens) go with one sequence, not with {} prompts of {} each; "
+          "call generate for each prompt",
+          batch_size, s.n_hypotheses());
+    check(!o.assistant_model || !o.prompt_lookup_num_tokens, ErrorKind::kInvalidArgument,
+          "an assistant model and prompt_lookup_num_tokens exclude each other; give one of the two");
+    check((o.tokenizer == nullptr) == (o.assistant_tokenizer == nullptr), ErrorKind::kInvalidArgument,
+          "an assistant with other ids needs tokenizer and assistant_tokenizer, one of them was given");
+  }
+  if (s.num_beams > 1) {
+    check(s.num_return_sequences <= s.num_beams, ErrorKind::kInvalidArgument,
+          "num_return_sequences = {} are more than num_beams = {}", s.num_return_sequences, s.num_beams);
+  } else {
+    check(s.num_return_sequences == 1 || s.do_sample, ErrorKind::kInvalidArgument,
+          "num_return_sequences = {} needs do_sample or num_beams: a greedy choice gives the same text each time",
+          s.num_return_sequences);
+  }
+}
+
+/// Parity: transformers warns too. A temperature of 0 says the same as greedy choice.
+void warn_of_unused(const GenerateOptions& call) {
+  std::vector<std::string_view> unused;
+  const auto note = [&](const char* name, bool is_set) {
+    if (is_set) unused.push_back(name);
+  };
+  note("temperature", call.temperature.value_or(0) != 0);
+  note("top_k", call.top_k.has_value());
+  note("top_p", call.top_p.has_value());
+  note("min_p", call.min_p.has_value());
+  note("top_h", call.top_h.has_value());
+  note("typical_p", call.typical_p.has_value());
+  note("epsilon_cutoff", call.epsilon_cutoff.has_value());
+  note("eta_cutoff", call.eta_cutoff.has_value());
+  if (!unused.empty()) warn(fmt::format("without do_sample, {} changes nothing", fmt::join(unused, ", ")));
+}
+
+void warn_of_unused_beams(const GenerateOptions& call, const GenerationSettings& s) {
+  if (s.num_beams > 1) return;
+  if (call.length_penalty) warn("without num_beams, length_penalty changes nothing");
+  if (call.early_stopping) warn("without num_beams, early_stopping changes nothing");
+}
+
+}  // namespace
+
+void check_cache_choice(const GenerateOptions& call, bool has_cache) {
+  check(!has_cache || !call.cache_implementation, ErrorKind::kInvalidArgument,
+        "a cache was passed together with cache_implementation = {}; give one of the two",
+        call.cache_implementation.value_or(""));
+  check(!has_cache || call.use_cache.value_or(true), ErrorKind::kInvalidArgument,
+        "a cache was passed together with use_cache = false; give one of the two");
+}
+
+void check_values(const GenerateOptions& options) {
+  check_lengths(options);
+  check_choice(options);
+  check_penalties(options);
+  check_cache(options);
+}
+
 GenerationSettings resolve(const GenerateOptions& call, const GenerationConfig& model, std::int64_t prompt_length,
                            std::int64_t batch_size) {
-  const GenerateOptions o = merged(call, model);
-  check_values(o);
   GenerationSettings s;
+  s.options = merged(call, model);
+  GenerateOptions& o = s.options;
+  check_values(o);
   if (o.max_new_tokens) {
     s.max_new_tokens = *o.max_new_tokens;
   } else {
@@ -180,18 +214,18 @@ GenerationSettings resolve(const GenerateOptions& call, const GenerationConfig& 
   s.min_new_tokens = o.min_new_tokens.value_or(0);
   check(s.min_new_tokens <= s.max_new_tokens, ErrorKind::kInvalidArgument,
         "min_new_tokens = {} must be 0 to max_new_tokens = {}", s.min_new_tokens, s.max_new_tokens);
-  s.max_time = o.max_time;
-  s.stop_strings = o.stop_strings;
-  check(s.stop_strings.empty() || o.tokenizer_decode, ErrorKind::kInvalidArgument,
+  check(o.stop_strings.empty() || o.tokenizer_decode, ErrorKind::kInvalidArgument,
         "stop_strings need a tokenizer; this model was given none");
 
-  s.do_sample = o.do_sample.value_or(false);
-  if (!s.do_sample) warn_of_unused(call);
-  s.temperature = o.temperature.value_or(s.temperature);
-  s.top_k = o.top_k.value_or(s.top_k);
-  s.top_p = o.top_p.value_or(s.top_p);
-  s.min_p = o.min_p.value_or(s.min_p);
-  s.repetition_penalty = o.repetition_penalty.value_or(s.repetition_penalty);
+  s.do_sample = o.do_sample.value_or(false) && o.temperature != 0.0;
+  if (!o.do_sample.value_or(false)) warn_of_unused(call);
+  if (!o.top_k) o.top_k = kDefaultTopK;
+  s.num_beams = o.num_beams.value_or(1);
+  s.num_return_sequences = o.num_return_sequences.value_or(1);
+  s.length_penalty = o.length_penalty.value_or(1.0);
+  s.early_stopping = o.early_stopping.value_or(EarlyStopping::kFalse);
+  check_together(s, batch_size);
+  warn_of_unused_beams(call, s);
   s.seed = o.seed ? *o.seed : drawn_seed();
 
   s.use_cache = o.use_cache.value_or(true);
@@ -207,7 +241,7 @@ GenerationSettings resolve(const GenerateOptions& call, const GenerationConfig& 
   }
   s.prefill_chunk_size = o.prefill_chunk_size.value_or(
       std::max(kSmallestPrefillChunk, kPrefillRows / std::max<std::int64_t>(1, batch_size)));
-  s.eos_token_id = *o.eos_token_id;
+  s.eos_token_id = o.eos_token_id.value_or(std::vector<std::int64_t>{});
   s.pad_token_id = o.pad_token_id ? *o.pad_token_id : s.eos_token_id.empty() ? 0 : s.eos_token_id.front();
   return s;
 }

@@ -1,203 +1,138 @@
 #include "mneme/generate/generator.h"
 
 #include <algorithm>
-#include <chrono>
 #include <limits>
-#include <numeric>
 
-#include "mneme/base/error.h"
-#include "mneme/generate/cache_options.h"
-#include "mneme/generate/logits.h"
-#include "mneme/generate/prompts.h"
-#include "mneme/generate/sampler.h"
+#include "mneme/generate/beam_search.h"
+#include "mneme/generate/drafter.h"
+#include "mneme/generate/processors.h"
 
 namespace mneme {
-namespace {
-
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
-
-}  // namespace
-
-Cache make_cache(const CacheShape& shape, const GenerationSettings& settings) {
-  return Cache(shape, settings.use_cache ? cache_options_of(settings) : CacheOptions());
-}
 
 Generator::Generator(const Model& model, const GenerationSettings& settings, const GenerateOptions& options,
-                     std::vector<std::vector<std::int64_t>> prompts, Cache* cache)
-    : model_(model), settings_(settings), options_(options), cache_(cache), start_(now()) {
-  for (auto& prompt : prompts) {
-    check_prompt(prompt, model.config());
-    const std::int64_t length = std::ssize(prompt);
-    sequences_.push_back({.tokens = std::move(prompt), .prompt_length = length, .finish_reason = {}});
-    output_.prompt_tokens += length;
-  }
-  if (cache_) {
-    check_fits(model, *cache_);
-  } else {
-    cache_ = &own_cache_.emplace(make_cache(model.cache_shape(), settings));
-  }
-  const std::vector<std::int64_t> held = cache_->lengths();
-  check(held.empty() || held.size() == sequences_.size(), ErrorKind::kInvalidArgument,
-        "{} prompts were given with a cache that holds {} sequences", sequences_.size(), held.size());
-  for (std::size_t i = 0; i < held.size(); ++i) {
-    check(held[i] < sequences_[i].prompt_length, ErrorKind::kInvalidArgument,
-          "the cache holds {} tokens, the prompt has {}: pass the whole text, what is cached included, and at least "
-          "one token more",
-          held[i], sequences_[i].prompt_length);
-    output_.cached_tokens += held[i];
-  }
-  if (cache_->max_length()) {
-    for (const Sequence& s : sequences_) {
-      check(s.prompt_length + settings.max_new_tokens <= *cache_->max_length(), ErrorKind::kInvalidArgument,
-            "static cache: a prompt of {} + {} new tokens exceed its capacity of {}; raise max_cache_len or use a "
-            "dynamic cache",
-            s.prompt_length, settings.max_new_tokens, *cache_->max_length());
-    }
-  }
-}
+                     std::vector<std::vector<std::int64_t>> prompts, Cache* cache, Cache* cross)
+    : settings_(settings),
+      options_(options),
+      stopping_(settings, options),
+      batch_(model, settings, options, std::move(prompts), cache, cross),
+      processors_(make_processors(settings, model)),
+      chooser_(settings, options, processors_, output_) {}
 
 GenerateOutput Generator::run() {
-  const Cache::Use use(*cache_);
-  logits_ = at::empty({std::ssize(sequences_), model_.config().vocab_size}, at::kFloat);
+  Cache& cache = batch_.cache();
+  const Cache::Use use(cache);
   output_.seed = settings_.seed;
   output_.min_gap = std::numeric_limits<float>::infinity();
-  const bool prefilled_all = prefill();
-  const double prefilled = now();
-  output_.prefill_ms = (prefilled - start_) * 1e3;
-  if (prefilled_all) {
-    if (options_.output_logits) output_.prompt_logits = logits_.clone();
-    decode();
+  const bool prefilled_all = batch_.prefill();
+  const double prefilled = stopping_.seconds();
+  output_.prefill_ms = prefilled * 1e3;
+  if (prefilled_all && options_.output_logits) output_.prompt_logits = batch_.logits().clone();
+  if (!prefilled_all) {
+    batch_.multiply(settings_.num_return_sequences);
+    for (Sequence& s : batch_.sequences()) s.finish_reason = "cancelled";
+    take_sequences();
+  } else if (settings_.num_beams > 1) {
+    search();
   } else {
-    for (Sequence& s : sequences_) s.finish_reason = "cancelled";
+    settings_.drafts() ? speculate() : decode();
+    take_sequences();
   }
-  output_.decode_ms = (now() - prefilled) * 1e3;
-  for (const Sequence& s : sequences_) {
-    output_.new_tokens.emplace_back(s.tokens.begin() + s.prompt_length, s.tokens.end());
-    output_.finish_reasons.push_back(s.finish_reason);
-  }
-  output_.cache_implementation = settings_.use_cache ? cache_->implementation() : "none";
-  output_.cache_length = cache_->seq_length();
-  output_.cache_bytes = cache_->n_bytes();
-  output_.cache_bytes_offloaded = cache_->n_bytes_offloaded();
+  output_.decode_ms = (stopping_.seconds() - prefilled) * 1e3;
+  output_.prompt_tokens = batch_.prompt_tokens();
+  output_.cached_tokens = batch_.cached_tokens();
+  output_.cache_implementation = settings_.use_cache ? cache.implementation() : "none";
+  output_.cache_length = cache.seq_length();
+  output_.cache_bytes = cache.n_bytes();
+  output_.cache_bytes_offloaded = cache.n_bytes_offloaded();
   return std::move(output_);
 }
 
-/// Prompts go through the model in chunks; the logits that count are those of each sequence's last token. False if it
-/// was cancelled between two chunks: then the cache holds whole chunks, and there are no logits.
-bool Generator::prefill() {
-  std::vector<std::int64_t> counts(sequences_.size());
-  std::int64_t done = output_.cached_tokens;
-  const auto tell = [&] {
-    if (options_.on_prefill) options_.on_prefill(done, output_.prompt_tokens);
-  };
-  for (bool more = true; more;) {
-    tell();
-    const std::vector<std::int64_t> held = cache_->lengths();
-    more = false;
-    for (std::size_t i = 0; i < sequences_.size(); ++i) {
-      const std::int64_t left = sequences_[i].prompt_length - (held.empty() ? 0 : held[i]);
-      counts[i] = std::min(left, settings_.prefill_chunk_size);
-      more = more || left > counts[i];
-    }
-    feed(counts);
-    done += std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
-    if (more && cancelled()) return false;
-  }
-  tell();
-  return true;
+void Generator::add(Sequence& sequence, std::int64_t index, std::int64_t id) {
+  sequence.tokens.push_back(id);
+  if (options_.on_token) options_.on_token(index, id);
+  sequence.finish_reason = stopping_.reason(sequence);
 }
 
+/// Greedy choice and sampling.
 void Generator::decode() {
+  batch_.multiply(settings_.num_return_sequences);
+  std::vector<Sequence>& sequences = batch_.sequences();
   if (settings_.max_new_tokens == 0) {
-    for (Sequence& s : sequences_) s.finish_reason = "length";
+    for (Sequence& s : sequences) s.finish_reason = "length";
   }
-  std::vector<std::int64_t> counts(sequences_.size());
   while (true) {
-    for (std::size_t i = 0; i < sequences_.size(); ++i) {
-      if (!sequences_[i].finished()) choose(sequences_[i], static_cast<std::int64_t>(i));
+    for (std::size_t i = 0; i < sequences.size(); ++i) {
+      if (sequences[i].finished()) continue;
+      const auto index = static_cast<std::int64_t>(i);
+      add(sequences[i], index, chooser_.choose(batch_.logits_of(index), sequences[i], batch_.view(sequences[i])));
     }
-    if (all_finished()) return;
-    if (!settings_.use_cache) cache_->reset();  // every step starts over: the same bits, all of the work
-    const std::vector<std::int64_t> held = cache_->lengths();
-    for (std::size_t i = 0; i < sequences_.size(); ++i) {
-      counts[i] = sequences_[i].finished() ? 0 : std::ssize(sequences_[i].tokens) - (held.empty() ? 0 : held[i]);
-    }
-    feed(counts);
+    if (std::ranges::all_of(sequences, &Sequence::finished)) return;
+    batch_.step();
     ++output_.decode_steps;
   }
 }
 
-/// Runs the next `counts[i]` tokens of each sequence, and keeps the logits of those that are then complete.
-void Generator::feed(const std::vector<std::int64_t>& counts) {
-  Cache::Pass pass(*cache_, counts);
-  std::vector<std::int64_t> ids, positions, row_starts{0}, rows;
-  std::vector<std::size_t> complete;
-  for (std::size_t i = 0; i < sequences_.size(); ++i) {
-    const Sequence& s = sequences_[i];
-    const std::int64_t past = cache_->layers().front().length(static_cast<std::int64_t>(i));
-    for (std::int64_t p = past; p < past + counts[i]; ++p) {
-      ids.push_back(s.tokens[static_cast<std::size_t>(p)]);
-      positions.push_back(p);
-    }
-    row_starts.push_back(std::ssize(ids));
-    if (counts[i] > 0 && past + counts[i] == std::ssize(s.tokens)) {
-      rows.push_back(row_starts.back() - 1);
-      complete.push_back(i);
-    }
+/// The same with tokens guessed ahead: one pass reads them all, and those stay that are what the model chooses.
+void Generator::speculate() {
+  Sequence& sequence = batch_.sequences().front();
+  const auto drafter = make_drafter(settings_);
+  const auto choose = [&](std::span<float> logits) {
+    const std::int64_t id = chooser_.choose(logits, sequence, batch_.view(sequence));
+    add(sequence, 0, id);
+    return id;
+  };
+  if (settings_.max_new_tokens == 0) {
+    sequence.finish_reason = "length";
+    return;
   }
-  const std::int64_t n = std::ssize(rows), vocabulary = model_.config().vocab_size;
-  ops::Workspace& workspace = cache_->workspace();
-  const ops::Workspace::Scope scope(workspace);
-  const ops::Rows logits = ops::scratch_rows(workspace, n, vocabulary);
-  model_.forward({.ids = ids, .embeddings = {}, .positions = positions, .row_starts = row_starts}, *cache_, rows,
-                 logits);
-  pass.done();
-  for (std::int64_t r = 0; r < n; ++r) {
-    const auto i = static_cast<std::int64_t>(complete[static_cast<std::size_t>(r)]);
-    if (workspace.device().is_cpu()) {
-      std::copy_n(logits.row(r), vocabulary, logits_.mutable_data_ptr<float>() + i * vocabulary);
-    } else {
-      logits_.select(0, i).copy_(ops::as_tensor(workspace, logits).select(0, r));
+  choose(batch_.logits_of(0));
+  while (!sequence.finished()) {
+    const std::int64_t room = settings_.max_new_tokens - sequence.n_new() - 1;
+    const std::int64_t most = std::min(room, draft_length(settings_));
+    const std::vector<std::int64_t> drafts =
+        most > 0 ? drafter->draft(batch_.view(sequence), most) : std::vector<std::int64_t>();
+    at::Tensor logits = batch_.read_ahead(drafts);
+    ++output_.decode_steps;
+    output_.draft_tokens += std::ssize(drafts);
+    for (std::size_t k = 0; k <= drafts.size() && !sequence.finished(); ++k) {
+      const at::Tensor row = logits.select(0, static_cast<std::int64_t>(k));
+      const std::int64_t id = choose({row.mutable_data_ptr<float>(), static_cast<std::size_t>(row.numel())});
+      if (k == drafts.size() || id != drafts[k]) break;
+      ++output_.accepted_tokens;
     }
+    batch_.keep();
   }
 }
 
-void Generator::choose(Sequence& sequence, std::int64_t index) {
-  const std::int64_t vocabulary = model_.config().vocab_size;
-  const std::span<float> scores(logits_.mutable_data_ptr<float>() + index * vocabulary,
-                                static_cast<std::size_t>(vocabulary));
-  check_finite(scores);
-  if (options_.output_logits) output_.min_gap = std::min(output_.min_gap, top_gap(scores));
-  process_logits(scores, sequence.tokens, sequence.n_new(), settings_);
-  const bool sample = settings_.do_sample && settings_.temperature > 0;
-  // Streams number continuations of one prompt, not rows: a row draws the same whatever else is in the batch.
-  const std::int64_t id =
-      sample ? draw(scores, uniform(settings_.seed, 0, static_cast<std::uint64_t>(sequence.n_new()))) : argmax(scores);
-  sequence.tokens.push_back(id);
-  if (options_.on_token) options_.on_token(index, id);
-  sequence.finish_reason = reason_to_stop(sequence);
-}
-
-std::string Generator::reason_to_stop(const Sequence& s) const {
-  const std::int64_t id = s.tokens.back();
-  if (std::find(settings_.eos_token_id.begin(), settings_.eos_token_id.end(), id) != settings_.eos_token_id.end())
-    return "stop";
-  if (!settings_.stop_strings.empty() && s.n_new() >= settings_.min_new_tokens) {
-    const std::string text = options_.tokenizer_decode({s.tokens.begin() + s.prompt_length, s.tokens.end()});
-    for (const std::string& stop : settings_.stop_strings) {
-      if (text.find(stop) != std::string::npos) return "stop";
+/// Beams are known at the end only, so that is when their tokens are streamed.
+void Generator::search() {
+  batch_.multiply(settings_.num_beams);
+  BeamSearch beams(batch_, settings_, options_, stopping_, processors_);
+  for (Hypothesis& hypothesis : beams.run()) {
+    for (const std::int64_t id : hypothesis.tokens) {
+      if (options_.on_token) options_.on_token(std::ssize(output_.new_tokens), id);
     }
+    output_.new_tokens.push_back(std::move(hypothesis.tokens));
+    output_.finish_reasons.push_back(std::move(hypothesis.finish_reason));
+    output_.sequences_scores.push_back(hypothesis.score);
+    output_.beam_indices.push_back(std::move(hypothesis.beam_indices));
+    if (options_.output_logprobs) output_.token_logprobs.push_back(std::move(hypothesis.logprobs));
   }
-  if (s.n_new() >= settings_.max_new_tokens) return "length";
-  if (settings_.max_time && seconds() >= *settings_.max_time) return "time";
-  if (cancelled()) return "cancelled";
-  return {};
+  output_.logits = beams.step_logits();
+  output_.scores = beams.step_scores();
+  output_.decode_steps = beams.n_steps();
 }
 
-bool Generator::all_finished() const {
-  return std::all_of(sequences_.begin(), sequences_.end(), [](const Sequence& s) { return s.finished(); });
+void Generator::take_sequences() {
+  std::vector<Sequence>& sequences = batch_.sequences();
+  const std::int64_t vocabulary = batch_.logits().size(1);
+  output_.logits = steps_of(sequences, &Sequence::logits, vocabulary);
+  output_.scores = steps_of(sequences, &Sequence::scores, vocabulary);
+  for (Sequence& s : sequences) {
+    output_.new_tokens.push_back(s.new_tokens());
+    output_.finish_reasons.push_back(s.finish_reason);
+    if (options_.output_logprobs) output_.token_logprobs.push_back(std::move(s.logprobs));
+  }
 }
-
-double Generator::seconds() const { return now() - start_; }
 
 }  // namespace mneme

@@ -10,12 +10,14 @@ namespace mneme {
 
 /// What generate() gives back.
 struct GenerateOutput {
-  /// [B, prompt + most new tokens] int64 on the inputs' device: the prompt as given, then new tokens; behind a sequence
-  /// that ended sooner, pad_token_id.
+  /// [B * num_return_sequences, prompt + most new tokens] int64 on the inputs' device: the prompt as given, then new
+  /// tokens; behind a sequence that ended sooner, pad_token_id.
   at::Tensor sequences;
-  std::vector<std::vector<std::int64_t>> new_tokens;  ///< of each sequence, the ending eos included
-  std::vector<std::string> finish_reasons;            ///< "stop" | "length" | "time" | "cancelled"
-  std::uint64_t seed = 0;                             ///< draws the same text again
+  std::vector<std::vector<std::int64_t>> new_tokens;    ///< of each sequence, the ending eos included
+  std::vector<std::string> finish_reasons;              ///< "stop" | "length" | "time" | "cancelled"
+  std::vector<float> sequences_scores;                  ///< beams: log-probability / (new tokens ^ length_penalty)
+  std::vector<std::vector<std::int64_t>> beam_indices;  ///< beams: for each new token the row it was chosen for
+  std::uint64_t seed = 0;                               ///< draws the same text again
 
   std::int64_t prompt_tokens = 0;  ///< real tokens of all prompts; of an encoder-decoder, those of both parts
   std::int64_t cached_tokens = 0;  ///< of them, those that the cache already held
@@ -26,7 +28,12 @@ struct GenerateOutput {
   std::int64_t cache_length = 0, cache_bytes = 0, cache_bytes_offloaded = 0;
 
   at::Tensor prompt_logits;  ///< [B, V] float32 after each prompt, if output_logits
-  float min_gap = 0;         ///< smallest top-1 minus top-2 logit of all choices, if output_logits
+  /// By step, if output_step_logits and output_scores: [rows, V] float32, the rows of `sequences` (beams: those that
+  /// run in that step); zero for those that ended before.
+  std::vector<at::Tensor> logits = {}, scores = {};
+  std::vector<std::vector<double>> token_logprobs = {};  ///< of each new token, if output_logprobs
+  std::int64_t draft_tokens = 0, accepted_tokens = 0;    ///< guessed ahead, and those of them that were right
+  float min_gap = 0;  ///< smallest top-1 minus top-2 logit of all choices, if output_logits
 };
 
 }  // namespace mneme

@@ -29,7 +29,8 @@ std::vector<std::vector<std::int64_t>> real_ids(const at::Tensor& input_ids, con
 void check_prompt(const std::vector<std::int64_t>& prompt, const ModelConfig& config) {
   check(!prompt.empty(), ErrorKind::kInvalidArgument,
         "empty prompt: there is no token to continue from; give at least one (a BOS token, say)");
-  check(std::ssize(prompt) <= config.max_position_embeddings, ErrorKind::kInvalidArgument,
+  const bool grows = config.rope.rope_type == "dynamic";  // its angles are for texts of any length
+  check(grows || std::ssize(prompt) <= config.max_position_embeddings, ErrorKind::kInvalidArgument,
         "a prompt of {} tokens is longer than the model's max_position_embeddings = {}", prompt.size(),
         config.max_position_embeddings);
   for (const std::int64_t id : prompt) {
@@ -52,7 +53,8 @@ at::Tensor joined(const at::Tensor& prompts, const std::vector<std::vector<std::
     std::copy(new_tokens[i].begin(), new_tokens[i].end(),
               tail.mutable_data_ptr<std::int64_t>() + static_cast<std::int64_t>(i) * most);
   }
-  return at::cat({prompts.to(at::kLong), tail.to(prompts.device())}, 1);
+  const std::int64_t n_each = std::ssize(new_tokens) / std::max<std::int64_t>(1, prompts.size(0));
+  return at::cat({prompts.to(at::kLong).repeat_interleave(n_each, 0), tail.to(prompts.device())}, 1);
 }
 
 }  // namespace mneme

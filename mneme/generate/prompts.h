@@ -20,8 +20,8 @@ void check_prompt(const std::vector<std::int64_t>& prompt, const ModelConfig& co
 /// Tokens of the longest row; 0 if there is none.
 std::int64_t longest(const std::vector<std::vector<std::int64_t>>& rows);
 
-/// prompts [B, T] as given, then each row's new tokens, then `pad`: [B, T + most new tokens] int64 on the prompts'
-/// device.
+/// prompts [B, T] as given, then each row's new tokens, then `pad`: [B * n, T + most new tokens] int64 on the prompts'
+/// device, where new_tokens holds n continuations of each prompt, side by side.
 at::Tensor joined(const at::Tensor& prompts, const std::vector<std::vector<std::int64_t>>& new_tokens,
                   std::int64_t pad);
 

@@ -84,22 +84,28 @@ GenerateOutput Seq2SeqLM::generate(const Seq2SeqInput& input, const GenerateOpti
   const GenerationSettings settings = resolve(options, generation_config_, longest(prompts), n);
 
   std::optional<EncoderDecoderCache> own;
-  if (!cache) cache = &own.emplace(make_caches(*model_, settings, longest(sources)));
+  if (!cache) {
+    cache = &own.emplace(make_caches(*model_, settings, longest(sources)));
+  } else if (settings.n_hypotheses() > 1) {
+    cache = &own.emplace(cache->copy());  // sequences will be multiplied: the caller's stays as it is
+  }
   Cache& cross = cache->cross_attention_cache();
   check_fits(model_->cross_cache_shape(), cross);
   const Cache::Use use(cross);
   const BoundDecoder decoder(*model_, cross);
-  Generator generator(decoder, settings, options, std::move(prompts), &cache->self_attention_cache());
+  Generator generator(decoder, settings, options, std::move(prompts), &cache->self_attention_cache(), &cross);
+  generator.set_sources(sources.empty() ? std::vector<std::vector<std::int64_t>>(static_cast<std::size_t>(n))
+                                        : sources);
   const bool was_written = cache->is_written();
   if (!was_written) encode_sources(*model_, sources, *cache);
 
-  GenerateOutput output = generator.run();
   const std::vector<std::int64_t> lengths = cache->cross_lengths();
+  GenerateOutput output = generator.run();
   const std::int64_t n_encoded = std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
   output.prompt_tokens += n_encoded;
   if (was_written) output.cached_tokens += n_encoded;
-  output.cache_bytes = cache->n_bytes();
-  output.cache_bytes_offloaded = cache->n_bytes_offloaded();
+  output.cache_bytes += cross.n_bytes();
+  output.cache_bytes_offloaded += cross.n_bytes_offloaded();
   output.sequences = joined(first_ids, output.new_tokens, settings.pad_token_id);
   return output;
 }

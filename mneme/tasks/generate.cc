@@ -1,6 +1,7 @@
 #include "mneme/tasks/generate.h"
 
 #include <algorithm>
+#include <deque>
 
 #include "mneme/base/error.h"
 #include "mneme/base/log.h"
@@ -13,25 +14,32 @@ namespace {
 /// The text of each sequence's new tokens, in whole characters as they come.
 class Texts {
  public:
-  Texts(const Tokenizer& tokenizer, std::size_t n_sequences, const GenerateEvents& events) : texts_(n_sequences) {
-    for (std::size_t i = 0; i < n_sequences; ++i) {
-      streamers_.emplace_back(tokenizer, [this, i, &events](std::string_view piece) {
-        texts_[i] += piece;
-        if (events.on_text) events.on_text(static_cast<std::int64_t>(i), piece);
-      });
-    }
+  Texts(const Tokenizer& tokenizer, const GenerateEvents& events) : tokenizer_(tokenizer), events_(events) {}
+
+  void put(std::int64_t sequence, std::int64_t id) {
+    while (std::ssize(streamers_) <= sequence) add();
+    streamers_[static_cast<std::size_t>(sequence)].put(id);
   }
 
-  void put(std::int64_t sequence, std::int64_t id) { streamers_[static_cast<std::size_t>(sequence)].put(id); }
-
-  Json finish() {
+  Json finish(std::size_t n_sequences) {
+    while (streamers_.size() < n_sequences) add();
     for (TextStreamer& streamer : streamers_) streamer.end();
     return texts_;
   }
 
  private:
+  void add() {
+    streamers_.emplace_back(tokenizer_, [this, i = texts_.size()](std::string_view piece) {
+      texts_[i] += piece;
+      if (events_.on_text) events_.on_text(static_cast<std::int64_t>(i), piece);
+    });
+    texts_.emplace_back();
+  }
+
+  const Tokenizer& tokenizer_;
+  const GenerateEvents& events_;
   std::vector<std::string> texts_;
-  std::vector<TextStreamer> streamers_;
+  std::deque<TextStreamer> streamers_;
 };
 
 std::vector<std::int64_t> chat_ids(const std::string& message, const TextTokenizer& tokenizer) {
@@ -117,14 +125,15 @@ Json report(const GenerateOutput& output, const std::vector<std::vector<std::int
             const Loaded& loaded) {
   Json sequences = Json::array();
   std::int64_t n_new = 0;
-  for (std::size_t i = 0; i < prompts.size(); ++i) {
-    std::vector<std::int64_t> sequence = prompts[i];
+  const std::size_t n_sequences = output.new_tokens.size(), n_each = n_sequences / prompts.size();
+  for (std::size_t i = 0; i < n_sequences; ++i) {
+    std::vector<std::int64_t> sequence = prompts[i / n_each];
     sequence.insert(sequence.end(), output.new_tokens[i].begin(), output.new_tokens[i].end());
     sequences.push_back(std::move(sequence));
     n_new += std::ssize(output.new_tokens[i]);
   }
   // The first token of each sequence comes from the prefill's logits.
-  const std::int64_t n_decoded = std::max<std::int64_t>(0, n_new - std::ssize(prompts));
+  const std::int64_t n_decoded = std::max<std::int64_t>(0, n_new - std::ssize(output.new_tokens));
   Json result = {
       {"sequences", std::move(sequences)},
       {"texts", std::move(texts)},
@@ -144,6 +153,11 @@ Json report(const GenerateOutput& output, const std::vector<std::vector<std::int
         {"bytes", output.cache_bytes},
         {"bytes_offloaded", output.cache_bytes_offloaded}}},
       {"model", {{"name", loaded.name}, {"dtype", mneme::name_of(dtype_of(loaded))}}}};
+  if (!output.sequences_scores.empty()) result["sequences_scores"] = output.sequences_scores;
+  if (output.draft_tokens > 0) {
+    result["usage"]["draft_tokens"] = output.draft_tokens;
+    result["usage"]["accepted_tokens"] = output.accepted_tokens;
+  }
   if (output.prompt_logits.defined()) {
     result["last_logits"] = rows_of(output.prompt_logits);
     result["min_gap"] = output.min_gap;
@@ -167,8 +181,33 @@ GenerateOutput run(const GenerateRequest& request, const std::vector<std::vector
   return loaded.seq2seq()->generate(input, options);
 }
 
-bool needs_tokenizer(const GenerateRequest& request) {
-  return request.chat || !request.options.stop_strings.empty() ||
+/// A model that guesses, and what tells its ids from the model's.
+struct Assistant {
+  std::optional<Loaded> loaded;
+
+  void add_to(GenerateOptions& options, const Loaded& model) const {
+    if (!loaded) return;
+    check(loaded->causal() != nullptr, ErrorKind::kInvalidArgument,
+          "{} is an encoder-decoder; an assistant must be a causal language model", loaded->name);
+    options.assistant_model = loaded->causal();
+    if (!model.tokenizer || !loaded->tokenizer) return;
+    const Tokenizer &own = model.tokenizer->tokenizer(), &other = loaded->tokenizer->tokenizer();
+    constexpr std::string_view kProbe = "Na\u00efve foxes 1234,\n  jump(over): the_lazy dogs.";
+    if (own.vocab_size() == other.vocab_size() && own.encode(kProbe) == other.encode(kProbe)) return;
+    options.tokenizer = &own;
+    options.assistant_tokenizer = &other;
+  }
+};
+
+Assistant load_assistant(const GenerateRequest& request) {
+  if (request.assistant_model.empty()) return {};
+  ModelRequest model = request.model;
+  model.path = request.assistant_model;
+  return {load(model, TokenizerNeed::kOptional)};
+}
+
+bool needs_tokenizer(const GenerateRequest& request, const GenerateOptions& options) {
+  return request.chat || !options.stop_strings.empty() ||
          std::any_of(request.prompts.begin(), request.prompts.end(),
                      [](const Prompt& prompt) { return std::holds_alternative<std::string>(prompt); });
 }
@@ -176,11 +215,11 @@ bool needs_tokenizer(const GenerateRequest& request) {
 }  // namespace
 
 Json generate(const GenerateRequest& request, const GenerateEvents& events) {
-  GenerateOptions options = request.options;
-  options.cache_config = cache_config_of(request.cache_config);
-  check_values(options);
+  GenerateOptions options = options_of(request.options, request.cache_config, request.generation_config);
   const Loaded loaded =
-      load(request.model, needs_tokenizer(request) ? TokenizerNeed::kRequired : TokenizerNeed::kOptional);
+      load(request.model, needs_tokenizer(request, options) ? TokenizerNeed::kRequired : TokenizerNeed::kOptional);
+  const Assistant assistant = load_assistant(request);
+  assistant.add_to(options, loaded);
   if (events.on_loaded) events.on_loaded();
   const auto prompts = ids_of_prompts(request, loaded);
 
@@ -193,12 +232,13 @@ Json generate(const GenerateRequest& request, const GenerateEvents& events) {
   };
   if (loaded.tokenizer) {
     const Tokenizer& tokenizer = loaded.tokenizer->tokenizer();
-    texts.emplace(tokenizer, prompts.size(), events);
+    texts.emplace(tokenizer, events);
     options.tokenizer_decode = [&](const std::vector<std::int64_t>& ids) { return tokenizer.decode(ids); };
   }
   const GenerateOutput output = run(request, prompts, options, loaded);
   return report(output, first_ids(request, output, prompts, loaded),
-                texts ? texts->finish() : Json(std::vector<Json>(prompts.size())), loaded);
+                texts ? texts->finish(output.new_tokens.size()) : Json(std::vector<Json>(output.new_tokens.size())),
+                loaded);
 }
 
 }  // namespace mneme::tasks

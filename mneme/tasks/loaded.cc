@@ -95,6 +95,24 @@ Loaded load(const ModelRequest& request, TokenizerNeed need) {
   return loaded;
 }
 
+GenerateOptions options_of(GenerateOptions options, const std::string& cache_config,
+                           const std::string& generation_config) {
+  options.cache_config = cache_config_of(cache_config);
+  if (!generation_config.empty()) {
+    const char* const name = "--generation-config";
+    try {
+      const Json json = parse_json(generation_config, name);
+      GenerationConfig config = GenerationConfig::from_json(json, name);
+      if (!json.contains("eos_token_id")) config.eos_token_id.reset();
+      options = merged(std::move(options), config);
+    } catch (const Error& error) {
+      throw Error(ErrorKind::kInvalidArgument, "{}", error.what());  // a flag, not a file
+    }
+  }
+  check_values(options);
+  return options;
+}
+
 std::vector<std::int64_t> ids_of(const Prompt& prompt, const Loaded& loaded) {
   if (const auto* ids = std::get_if<std::vector<std::int64_t>>(&prompt)) return *ids;
   check(loaded.tokenizer.has_value(), ErrorKind::kInvalidArgument, "{} has no tokenizer; give ids", loaded.name);

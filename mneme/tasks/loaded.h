@@ -44,6 +44,11 @@ std::optional<DType> dtype_of(const ModelRequest& request);
 /// that cannot be.
 CacheConfig cache_config_of(const std::string& json);
 
+/// Options by flags, and behind them those of --generation-config and --cache-config, checked.
+/// Throws Error(kInvalidArgument).
+GenerateOptions options_of(GenerateOptions options, const std::string& cache_config,
+                           const std::string& generation_config);
+
 /// Ids of a prompt; a text gets the special tokens that the tokenizer adds.
 /// Throws Error(kInvalidArgument) for a text without a tokenizer.
 std::vector<std::int64_t> ids_of(const Prompt& prompt, const Loaded& loaded);

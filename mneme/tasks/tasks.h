@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -35,6 +36,8 @@ struct GenerateRequest {
   bool chat = false;         ///< each text is a user message through the model's chat template
   GenerateOptions options;   ///< without its callbacks; output_logits adds "last_logits" and "min_gap" to the result
   std::string cache_config;  ///< JSON of CacheConfig, or empty
+  std::string generation_config;  ///< JSON of more options by their keys, or empty
+  std::string assistant_model;    ///< a path as model.path, or empty
 };
 
 /// What happens on the way. Called on the thread that runs the task; an exception ends the task and passes through.
@@ -61,6 +64,36 @@ struct InspectRequest {
   std::string cache_config;
 };
 
+struct ChatRequest {
+  ModelRequest model;
+  GenerateOptions options;        ///< without its callbacks
+  std::string cache_config;       ///< JSON of CacheConfig, or empty
+  std::string generation_config;  ///< as in GenerateRequest
+  std::string system_prompt;
+  std::optional<std::int64_t> max_context;  ///< tokens of all turns
+  bool drop_oldest = false;                 ///< a full context loses its oldest turns; else it is an error
+};
+
+/// Conversations with one model, each with a name; the first one is "main". All throw Error.
+class Chat {
+ public:
+  virtual ~Chat() = default;
+  /// {"text", "finish_reason", "turns_dropped", "usage": {"prompt_tokens", "cached_tokens", "new_tokens"},
+  ///  "timing": {"prefill_ms", "decode_ms", "decode_tokens_per_s"}, "cache": {"length", "bytes", "bytes_offloaded"}}
+  virtual Json say(const std::string& text, const GenerateEvents& events) = 0;
+  virtual void set_system_prompt(const std::string& text) = 0;
+  virtual bool undo() = 0;                         ///< false: nothing was said yet
+  virtual void fork(const std::string& name) = 0;  ///< goes on in a new conversation that begins like this one
+  virtual void switch_to(const std::string& name) = 0;
+  virtual std::vector<std::string> names() const = 0;  ///< the one that goes on first
+  virtual void save(const std::string& path) const = 0;
+  virtual void load(const std::string& path) = 0;
+  /// One option by its key in generation_config.json.
+  virtual void set(const std::string& key, const Json& value) = 0;
+  /// The blocks of the cache as text.
+  virtual std::string drawing() const = 0;
+};
+
 /// The tasks by name, as libmneme-tasks.so offers them. All throw Error.
 struct Tasks {
   /// The object of `mneme generate --json`. "texts" are null where the model comes without a tokenizer.
@@ -69,6 +102,7 @@ struct Tasks {
   Json (*nll)(const NllRequest& request);
   /// The object of `mneme inspect --json`. Reads headers only.
   Json (*inspect)(const InspectRequest& request);
+  std::unique_ptr<Chat> (*open_chat)(const ChatRequest& request);
   /// set_warning_handler of the library's own copy of base/log.h.
   void (*set_warning_handler)(WarningHandler handler);
 };

@@ -43,6 +43,24 @@ TEST(InspectCommandTest, ShowsStatesAndTheirConstantBytes) {
   EXPECT_EQ(result["cache"]["bytes_per_token"]["float32"], 0);
 }
 
+// Convolutions and attention by turns; a codec is for the layers that have keys and values.
+TEST(InspectCommandTest, SaysWhatEachLayerOfAHybridKeeps) {
+  const Json result =
+      run_json({"inspect", "--model", testing::test_data("models/lfm2"), "--cache-config", R"({"backend": "int8"})"});
+  const Json& plan = result["cache"]["plan"];
+  ASSERT_EQ(plan.size(), 4u);
+  EXPECT_EQ(plan[0]["states"], Json({2 * 64}));
+  EXPECT_FALSE(plan[0].contains("codec"));
+  EXPECT_THAT(plan[0]["note"].get<std::string>(), ::testing::HasSubstr("codecs, windows and offloading mean nothing"));
+  EXPECT_EQ(plan[1]["heads"], 2);
+  EXPECT_EQ(plan[1]["codec"], "int8");
+  EXPECT_FALSE(plan[1].contains("note"));
+  const Json both = run_json({"inspect", "--model", testing::test_data("models/falcon_h1")});
+  EXPECT_EQ(both["cache"]["plan"][0]["layers"], "0-3");
+  EXPECT_EQ(both["cache"]["plan"][0]["heads"], 2);
+  EXPECT_EQ(both["cache"]["plan"][0]["states"].size(), 2u);
+}
+
 TEST(InspectCommandTest, ReadsAsAPageWithoutJson) {
   const TinyModel model;
   const Finished finished = run({"inspect", "--model", model.path()});

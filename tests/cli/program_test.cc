@@ -53,7 +53,7 @@ TEST(ProgramTest, EachCommandHasHelpWithAnExample) {
 TEST(ProgramTest, WrongUsageIsOneSentenceThatNamesTheWordAndTheHelp) {
   EXPECT_THAT(refused({}), HasSubstr("mneme --help"));
   EXPECT_THAT(refused({"sing"}), HasSubstr("sing"));
-  EXPECT_THAT(refused({"generate", "--prompt", "a", "--num-beams", "4"}), HasSubstr("--num-beams"));
+  EXPECT_THAT(refused({"generate", "--prompt", "a", "--num-wings", "4"}), HasSubstr("--num-wings"));
   EXPECT_THAT(refused({"generate", "--prompt", "a", "--max-new-tokens", "many"}), HasSubstr("--max-new-tokens"));
   EXPECT_THAT(refused({"generate", "--prompt"}), HasSubstr("mneme generate --help"));
   EXPECT_THAT(refused({"generate"}), HasSubstr("--prompt"));
@@ -63,8 +63,8 @@ TEST(ProgramTest, WrongUsageIsOneSentenceThatNamesTheWordAndTheHelp) {
 TEST(ProgramTest, WrongUsageIsSaidInWordsOfOurs) {
   EXPECT_EQ(refused({"sing"}), "mneme: there is no command \"sing\"; see mneme --help\n");
   EXPECT_EQ(refused({"--loud"}), "mneme: mneme has no option --loud; see mneme --help\n");
-  EXPECT_EQ(refused({"generate", "--num-beams", "4"}),
-            "mneme: mneme generate has no option --num-beams; see mneme generate --help\n");
+  EXPECT_EQ(refused({"generate", "--num-wings", "4"}),
+            "mneme: mneme generate has no option --num-wings; see mneme generate --help\n");
   EXPECT_EQ(refused({"generate", "stray"}), "mneme: \"stray\" belongs to no option; see mneme generate --help\n");
   EXPECT_EQ(refused({"nll", "--ids"}), "mneme: --ids needs a value; see mneme nll --help\n");
   EXPECT_EQ(refused({"nll", "--threads", "1", "--threads", "2"}),

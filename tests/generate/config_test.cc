@@ -24,11 +24,11 @@ TEST(GenerationConfigTest, DefaultsAreTransformers) {
   const GenerationSettings s = resolved({});
   EXPECT_EQ(s.max_new_tokens, 15);  // max_length 20
   EXPECT_FALSE(s.do_sample);
-  EXPECT_EQ(s.temperature, 1.0);
-  EXPECT_EQ(s.top_k, 50);
-  EXPECT_EQ(s.top_p, 1.0);
-  EXPECT_EQ(s.min_p, 0.0);
-  EXPECT_EQ(s.repetition_penalty, 1.0);
+  EXPECT_EQ(s.options.top_k, 50);
+  EXPECT_EQ(s.num_beams, 1);
+  EXPECT_EQ(s.num_return_sequences, 1);
+  EXPECT_EQ(s.length_penalty, 1.0);
+  EXPECT_EQ(s.early_stopping, EarlyStopping::kFalse);
   EXPECT_TRUE(s.use_cache);
   EXPECT_EQ(s.cache_implementation, "dynamic");
   EXPECT_EQ(s.eos_token_id, Ids());
@@ -42,19 +42,19 @@ TEST(GenerationConfigTest, TheCallGoesBeforeTheFileAndTheFileBeforeTheDefaults) 
   const GenerationSettings s = resolved({}, file);
   EXPECT_EQ(s.max_new_tokens, 7);
   EXPECT_TRUE(s.do_sample);
-  EXPECT_EQ(s.temperature, 0.6);
-  EXPECT_EQ(s.top_k, 20);
-  EXPECT_EQ(s.top_p, 0.9);
-  EXPECT_EQ(s.min_p, 0.1);
-  EXPECT_EQ(s.repetition_penalty, 1.1);
+  EXPECT_EQ(s.options.temperature, 0.6);
+  EXPECT_EQ(s.options.top_k, 20);
+  EXPECT_EQ(s.options.top_p, 0.9);
+  EXPECT_EQ(s.options.min_p, 0.1);
+  EXPECT_EQ(s.options.repetition_penalty, 1.1);
   EXPECT_EQ(s.eos_token_id, Ids({1, 106}));
   EXPECT_EQ(s.pad_token_id, 3);
   const GenerationSettings called =
       resolved({.max_new_tokens = 2, .do_sample = false, .temperature = 1.5, .top_k = 0, .eos_token_id = Ids{}}, file);
   EXPECT_EQ(called.max_new_tokens, 2);
   EXPECT_FALSE(called.do_sample);
-  EXPECT_EQ(called.temperature, 1.5);
-  EXPECT_EQ(called.top_k, 0);
+  EXPECT_EQ(called.options.temperature, 1.5);
+  EXPECT_EQ(called.options.top_k, 0);
   EXPECT_EQ(called.eos_token_id, Ids());
 }
 
@@ -95,6 +95,38 @@ TEST(GenerationConfigTest, ValuesOutOfRangeAreRefusedByName) {
       {"min_new_tokens", {.max_new_tokens = 4, .min_new_tokens = 5}},
       {"max_time", {.max_time = 0.0}},
       {"max_time", {.max_time = nan}},
+      {"min_length", {.min_length = -1}},
+      {"num_beams", {.num_beams = 0}},
+      {"num_beams", {.num_beams = 5000}},
+      {"num_return_sequences", {.num_return_sequences = 0}},
+      {"num_return_sequences = 3", {.num_return_sequences = 3}},  // greedy
+      {"num_beams = 2", {.num_beams = 2, .num_return_sequences = 3}},
+      {"length_penalty", {.num_beams = 2, .length_penalty = nan}},
+      {"top_h", {.top_h = 0.0}},
+      {"top_h", {.top_h = 1.1}},
+      {"typical_p", {.typical_p = 0.0}},
+      {"typical_p", {.typical_p = nan}},
+      {"epsilon_cutoff", {.epsilon_cutoff = -1.0}},
+      {"eta_cutoff", {.eta_cutoff = 1.5}},
+      {"encoder_repetition_penalty", {.encoder_repetition_penalty = 0.0}},
+      {"no_repeat_ngram_size", {.no_repeat_ngram_size = -1}},
+      {"encoder_no_repeat_ngram_size", {.encoder_no_repeat_ngram_size = -1}},
+      {"bad_words_ids", {.bad_words_ids = std::vector<Ids>{{}}}},
+      {"bad_words_ids", {.bad_words_ids = std::vector<Ids>{{3, -1}}}},
+      {"sequence_bias", {.sequence_bias = std::vector<SequenceBias>{{Ids{}, 1.0}}}},
+      {"sequence_bias", {.sequence_bias = std::vector<SequenceBias>{{Ids{1}, nan}}}},
+      {"forced_bos_token_id", {.forced_bos_token_id = -1}},
+      {"suppress_tokens", {.suppress_tokens = Ids{-1}}},
+      {"exponential_decay", {.exponential_decay_length_penalty = ExponentialDecay{.start = -1}}},
+      {"exponential_decay", {.exponential_decay_length_penalty = ExponentialDecay{.factor = 0}}},
+      {"guidance_scale", {.guidance_scale = nan}},
+      {"greenlist_ratio", {.watermarking_config = WatermarkingConfig{.greenlist_ratio = 1}}},
+      {"seeding_scheme", {.watermarking_config = WatermarkingConfig{.seeding_scheme = "none"}}},
+      {"context_width", {.watermarking_config = WatermarkingConfig{.context_width = 0}}},
+      {"prompt_lookup_num_tokens", {.prompt_lookup_num_tokens = 0}},
+      {"num_assistant_tokens", {.num_assistant_tokens = 513}},
+      {"assistant_confidence_threshold", {.assistant_confidence_threshold = nan}},
+      {"drafts", {.num_beams = 2, .prompt_lookup_num_tokens = 3}},
       {"prefill_chunk_size", {.prefill_chunk_size = 0}},
       {"stop string", {.stop_strings = {""}}},
       {"tokenizer", {.stop_strings = {"a"}}},
@@ -137,36 +169,6 @@ TEST(GenerationConfigTest, AStaticCacheIsSizedToTheTextOrChecked) {
   });
   EXPECT_THAT(message, HasSubstr("5 + 7"));
   EXPECT_THAT(message, HasSubstr("11"));
-}
-
-TEST(GenerationConfigTest, TheFileAloneDecidesAboutEosWhereThereIsOne) {
-  ModelConfig model;
-  model.eos_token_id = {2};
-  const testing::TempFolder folder;
-  EXPECT_EQ(GenerationConfig::from_pretrained(folder.path(), model).eos_token_id, Ids({2}));
-  folder.write("generation_config.json", R"({"eos_token_id": [1, 106]})");
-  EXPECT_EQ(GenerationConfig::from_pretrained(folder.path(), model).eos_token_id, Ids({1, 106}));
-  folder.write("generation_config.json", "{}");
-  EXPECT_EQ(GenerationConfig::from_pretrained(folder.path(), model).eos_token_id, Ids());
-}
-
-TEST(GenerationConfigTest, NegativeIdsMeanNone) {
-  const GenerationConfig config =
-      GenerationConfig::from_json({{"eos_token_id", {-1, 7}}, {"pad_token_id", -1}, {"bos_token_id", -1}}, "f");
-  EXPECT_EQ(config.eos_token_id, Ids({7}));
-  EXPECT_EQ(config.pad_token_id, std::nullopt);
-  EXPECT_EQ(config.bos_token_id, std::nullopt);
-}
-
-TEST(GenerationConfigTest, WrongTypesNameFileAndKey) {
-  for (const char* text : {R"({"temperature": "hot"})", R"({"eos_token_id": "a"})", R"({"eos_token_id": [1, null]})",
-                           R"({"top_k": 1.5})", R"({"eos_token_id": 18446744073709551615})",
-                           R"({"eos_token_id": [2147483648]})", R"({"do_sample": 1})", "[]", "3"}) {
-    EXPECT_THAT(thrown(ErrorKind::kCorruptData, [&] { GenerationConfig::from_json(Json::parse(text), "file.json"); }),
-                HasSubstr("file.json"))
-        << text;
-  }
-  EXPECT_FALSE(GenerationConfig::from_json(Json::parse(R"({"temperature": null, "top_k": null})"), "f").temperature);
 }
 
 }  // namespace

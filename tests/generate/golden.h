@@ -15,11 +15,20 @@ namespace mneme::testing {
 
 using Rows = std::vector<std::vector<std::int64_t>>;
 
-/// The small reference models, and what transformers answers on them (tests/golden/make_goldens.py).
-inline const std::vector<std::string> kGoldenModels = {"llama", "llama_rope3", "mistral_window8", "qwen2", "qwen3"};
+/// The small reference models, and what transformers answers on them (tests/golden/make_goldens.py,
+/// make_architectures.py): those that see positions as differences alone, and embeddings as they are stored.
+inline const std::vector<std::string> kGoldenModels = {
+    "llama",     "llama_rope3", "llama_yarn",      "mistral_window8", "qwen2", "qwen3",
+    "qwen3_moe", "phi3_head96", "gpt_oss_window8", "mixtral",         "olmo2"};
 
-/// Those of them that know no positions, since their layers are recurrent.
-inline const std::vector<std::string> kRecurrentGoldenModels = {"mamba", "mamba_options"};
+/// Those that scale embeddings, learn positions, have layers without any, or turn by the length of a text.
+inline const std::vector<std::string> kOtherGoldenModels = {
+    "gemma2_window8", "gemma3_window8",        "gpt2", "granite", "smollm3_window8", "llama4_chunk8", "phi3_longrope",
+    "deepseek_v3",    "deepseek_v3_full_query"};
+
+/// Those with recurrent layers.
+inline const std::vector<std::string> kRecurrentGoldenModels = {
+    "mamba", "mamba_options", "mamba2", "lfm2", "qwen3_next", "falcon_h1", "falcon_h1_options"};
 
 inline std::string golden_path(const std::string& name) { return testing::test_data("models/") + name; }
 
@@ -30,7 +39,8 @@ inline std::shared_ptr<const CausalLM> golden_model(const std::string& name, at:
 /// The model's embedding as float32 [V, E].
 inline at::Tensor embedding_table(const std::string& name) {
   const Weights weights = Weights::open(golden_path(name));
-  const StoredTensor& stored = weights.get("model.embed_tokens.weight", {512, 64});
+  const std::int64_t width = ModelConfig::from_pretrained(golden_path(name)).hidden_size;
+  const StoredTensor& stored = weights.get("model.embed_tokens.weight", {512, width});
   at::Tensor table = at::empty(stored.shape, at::kFloat);
   read_rows(stored, 0, stored.rows(), table.mutable_data_ptr<float>());
   return table;

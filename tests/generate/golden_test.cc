@@ -1,8 +1,10 @@
 // The answers of transformers on small models with random weights, and that ours are the same bits however computed.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "mneme/base/thread_pool.h"
 #include "tests/generate/golden.h"
+#include "tests/support/thrown.h"
 
 namespace mneme {
 namespace {
@@ -21,6 +23,7 @@ class GoldenTest : public ::testing::TestWithParam<std::string> {};
 const std::pair<const char*, GenerateOptions> kCaches[] = {
     {"dynamic", {}},
     {"static", {.cache_implementation = "static"}},
+    {"offloaded", {.cache_implementation = "offloaded"}},
     {"none", {.use_cache = false}},
 };
 
@@ -85,11 +88,70 @@ void expect_same_bits(const std::string& name, at::ScalarType dtype) {
   pool.resize(n_threads);
 }
 
+/// What is seen encoded depends on positions alone, so a prompt in any chunks gives what it gives at once, and a
+/// recomputation in one forward pass gives every step.
+TEST_P(GoldenTest, QuantizedCachesEqualTheirRecomputation) {
+  const auto model = golden_model(GetParam());
+  const EncodedInputs batch = left_padded({some_ids(200, 4), some_ids(70, 5)});
+  GenerateOptions quantized{.max_new_tokens = 8};
+  quantized.cache_implementation = "quantized";
+  quantized.cache_config = CacheConfig{.backend = "int8", .residual_length = 0};
+  const Answer expected = answer(*model, batch, quantized);
+  ASSERT_TRUE(at::isfinite(expected.logits).all().item<bool>());
+  for (const std::int64_t chunk : {7, 64}) {
+    GenerateOptions options = quantized;
+    options.prefill_chunk_size = chunk;
+    EXPECT_TRUE(answer(*model, batch, options) == expected) << "chunk " << chunk;
+  }
+  Rows texts = {some_ids(200, 4), some_ids(70, 5)};
+  for (std::size_t i = 0; i < texts.size(); ++i)
+    texts[i].insert(texts[i].end(), expected.new_tokens[i].begin(), expected.new_tokens[i].end() - 1);
+  quantized.max_new_tokens = 1;
+  const Answer last = answer(*model, left_padded(texts), quantized);
+  for (std::size_t i = 0; i < texts.size(); ++i)
+    EXPECT_EQ(last.new_tokens[i].back(), expected.new_tokens[i].back()) << "recomputed";
+}
+
 TEST_P(GoldenTest, SameBitsHoweverComputedInFloat32) { expect_same_bits(GetParam(), at::kFloat); }
 TEST_P(GoldenTest, SameBitsHoweverComputedInBFloat16) { expect_same_bits(GetParam(), at::kBFloat16); }
 TEST_P(GoldenTest, SameBitsHoweverComputedInFloat16) { expect_same_bits(GetParam(), at::kHalf); }
 
+// Angles grow with the text, so keys that are in the cache keep those of their time: as in transformers, that is
+// another text than one computed at once. Chunks of a prompt change nothing.
+TEST(DynamicRope, GreedyTextsAreTransformersAndChunksChangeNothing) {
+  const auto model = golden_model("llama_dynamic");
+  const Json golden = read_json_file(testing::golden_path("llama_dynamic") + "/golden.json");
+  for (const Json& c : golden["cases"]) {
+    if (c["mode"] != "greedy") continue;
+    const EncodedInputs inputs{.input_ids = tensor_of(c["input_ids"].get<Rows>()),
+                               .attention_mask = tensor_of(c["attention_mask"].get<Rows>())};
+    for (const std::int64_t chunk : {7, 1000}) {
+      GenerateOptions options{.max_new_tokens = c["max_new_tokens"].get<std::int64_t>()};
+      options.pad_token_id = 0;
+      options.prefill_chunk_size = chunk;
+      EXPECT_EQ(testing::rows_of(model->generate(inputs, options).sequences), c["sequences"].get<Rows>());
+    }
+  }
+}
+
+TEST(LearnedPositions, ATextBehindTheLastOneIsRefusedBeforeAnythingIsComputed) {
+  const auto model = golden_model("gpt2");
+  const EncodedInputs prompt{.input_ids = tensor_of({some_ids(500)})};
+  EXPECT_EQ(model->generate(prompt, {.max_new_tokens = 12}).new_tokens[0].size(), 12u);
+  const std::string message =
+      testing::thrown(ErrorKind::kInvalidArgument, [&] { model->generate(prompt, {.max_new_tokens = 13}); });
+  EXPECT_THAT(message, ::testing::HasSubstr("a prompt of 500 + 13 new tokens go behind the 512 positions"));
+  EXPECT_THAT(testing::thrown(
+                  ErrorKind::kInvalidArgument,
+                  [&] {
+                    model->forward({.input_ids = tensor_of({{5}}), .position_ids = at::full({1, 1}, 512, at::kLong)});
+                  }),
+              ::testing::HasSubstr("position 512 is behind the 512"));
+}
+
 INSTANTIATE_TEST_SUITE_P(Models, GoldenTest, ::testing::ValuesIn(testing::kGoldenModels),
+                         [](const auto& test) { return test.param; });
+INSTANTIATE_TEST_SUITE_P(OtherModels, GoldenTest, ::testing::ValuesIn(testing::kOtherGoldenModels),
                          [](const auto& test) { return test.param; });
 INSTANTIATE_TEST_SUITE_P(RecurrentModels, GoldenTest, ::testing::ValuesIn(testing::kRecurrentGoldenModels),
                          [](const auto& test) { return test.param; });

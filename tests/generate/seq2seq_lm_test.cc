@@ -41,7 +41,16 @@ class Seq2SeqLMTest : public ::testing::Test {
   std::shared_ptr<const Seq2SeqLM> model_ = AutoModelForSeq2SeqLM::from_pretrained(path_, {.dtype = at::kFloat});
 };
 
-TEST_F(Seq2SeqLMTest, GreedyIsTransformersGreedyOnEveryCache) {
+class Seq2SeqGoldenTest : public ::testing::TestWithParam<std::string> {
+ protected:
+  const std::string path_ = testing::golden_path(GetParam());
+  std::shared_ptr<const Seq2SeqLM> model_ = AutoModelForSeq2SeqLM::from_pretrained(path_, {.dtype = at::kFloat});
+};
+
+INSTANTIATE_TEST_SUITE_P(Models, Seq2SeqGoldenTest, ::testing::Values("t5", "bart", "mbart", "marian"),
+                         [](const auto& test) { return test.param; });
+
+TEST_P(Seq2SeqGoldenTest, GreedyIsTransformersGreedyOnEveryCache) {
   for (const Json& item : read_json_file(path_ + "/golden.json").at("cases")) {
     if (item["mode"] != "greedy") continue;
     const auto sources = item["input_ids"].get<Rows>();

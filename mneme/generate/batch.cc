@@ -1,0 +1,200 @@
+#include "mneme/generate/batch.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "mneme/base/error.h"
+#include "mneme/generate/cache_options.h"
+#include "mneme/generate/prompts.h"
+
+namespace mneme {
+
+Cache make_cache(const CacheShape& shape, const GenerationSettings& settings) {
+  return Cache(shape, settings.use_cache ? cache_options_of(settings) : CacheOptions());
+}
+
+Batch::Batch(const Model& model, const GenerationSettings& settings, const GenerateOptions& options,
+             std::vector<std::vector<std::int64_t>> prompts, Cache* cache, Cache* cross)
+    : model_(model), settings_(settings), options_(options), cache_(cache), cross_(cross) {
+  for (auto& prompt : prompts) {
+    check_prompt(prompt, model.config());
+    const std::int64_t length = std::ssize(prompt);
+    sequences_.push_back({.tokens = std::move(prompt), .prompt_length = length, .prompt = std::ssize(sequences_)});
+    prompt_tokens_ += length;
+  }
+  if (cache_) {
+    check_fits(model, *cache_);
+    if (settings.n_hypotheses() > 1) cache_ = &own_cache_.emplace(cache_->copy());
+  } else {
+    cache_ = &own_cache_.emplace(make_cache(model.cache_shape(), settings));
+  }
+  const std::vector<std::int64_t> held = cache_->lengths();
+  check(held.empty() || held.size() == sequences_.size(), ErrorKind::kInvalidArgument,
+        "{} prompts were given with a cache that holds {} sequences", sequences_.size(), held.size());
+  for (std::size_t i = 0; i < held.size(); ++i) {
+    check(held[i] < sequences_[i].prompt_length, ErrorKind::kInvalidArgument,
+          "the cache holds {} tokens, the prompt has {}: pass the whole text, what is cached included, and at least "
+          "one token more",
+          held[i], sequences_[i].prompt_length);
+    cached_tokens_ += held[i];
+  }
+  const ModelConfig& config = model.config();
+  for (const Sequence& s : sequences_) {
+    check(!config.learned_positions || s.prompt_length + settings.max_new_tokens <= config.max_position_embeddings,
+          ErrorKind::kInvalidArgument,
+          "a prompt of {} + {} new tokens go behind the {} positions that the model has learned; ask for fewer",
+          s.prompt_length, settings.max_new_tokens, config.max_position_embeddings);
+  }
+  if (cache_->max_length()) {
+    for (const Sequence& s : sequences_) {
+      check(s.prompt_length + settings.max_new_tokens <= *cache_->max_length(), ErrorKind::kInvalidArgument,
+            "static cache: a prompt of {} + {} new tokens exceed its capacity of {}; raise max_cache_len or use a "
+            "dynamic cache",
+            s.prompt_length, settings.max_new_tokens, *cache_->max_length());
+    }
+  }
+  logits_ = at::empty({size(), model_.config().vocab_size}, at::kFloat);
+}
+
+SequenceView Batch::view(const Sequence& s) const {
+  const std::span<const std::int64_t> tokens(s.tokens);
+  return {.tokens = tokens,
+          .prompt_length = s.prompt_length,
+          .source = sources_.empty() ? tokens.first(static_cast<std::size_t>(s.prompt_length))
+                                     : std::span<const std::int64_t>(sources_[static_cast<std::size_t>(s.prompt)]),
+          .prompt = s.prompt,
+          .hypothesis = s.hypothesis};
+}
+
+bool Batch::prefill() {
+  std::vector<std::int64_t> counts(sequences_.size());
+  std::int64_t done = cached_tokens_;
+  const auto tell = [&] {
+    if (options_.on_prefill) options_.on_prefill(done, prompt_tokens_);
+  };
+  for (bool more = true; more;) {
+    tell();
+    const std::vector<std::int64_t> held = cache_->lengths();
+    more = false;
+    for (std::size_t i = 0; i < sequences_.size(); ++i) {
+      const std::int64_t left = sequences_[i].prompt_length - (held.empty() ? 0 : held[i]);
+      counts[i] = std::min(left, settings_.prefill_chunk_size);
+      more = more || left > counts[i];
+    }
+    feed(counts);
+    done += std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+    if (more && options_.cancelled && options_.cancelled()) return false;
+  }
+  tell();
+  return true;
+}
+
+void Batch::multiply(std::int64_t n) {
+  if (n == 1) return;
+  cache_->repeat_interleave(n);
+  if (cross_) cross_->repeat_interleave(n);
+  logits_ = logits_.repeat_interleave(n, 0);
+  std::vector<Sequence> all;
+  for (const Sequence& s : sequences_) {
+    for (std::int64_t k = 0; k < n; ++k) {
+      all.push_back(s);
+      all.back().hypothesis = k;
+    }
+  }
+  sequences_ = std::move(all);
+}
+
+void Batch::reorder(std::span<const std::int64_t> rows) {
+  cache_->reorder(at::IntArrayRef(rows.data(), rows.size()));
+  std::vector<Sequence> moved;
+  for (const std::int64_t row : rows) moved.push_back(sequences_[static_cast<std::size_t>(row)]);
+  for (std::size_t i = 0; i < moved.size(); ++i) moved[i].hypothesis = sequences_[i].hypothesis;
+  sequences_ = std::move(moved);
+}
+
+void Batch::step() {
+  if (!settings_.use_cache) cache_->reset();  // every step starts over: the same bits, all of the work
+  const std::vector<std::int64_t> held = cache_->lengths();
+  std::vector<std::int64_t> counts(sequences_.size());
+  for (std::size_t i = 0; i < sequences_.size(); ++i) {
+    const Sequence& s = sequences_[i];
+    counts[i] = s.finished() ? 0 : std::ssize(s.tokens) - (held.empty() ? 0 : held[i]);
+  }
+  feed(counts);
+}
+
+std::span<float> Batch::logits_of(std::int64_t sequence) {
+  const std::int64_t vocabulary = logits_.size(1);
+  return {logits_.mutable_data_ptr<float>() + sequence * vocabulary, static_cast<std::size_t>(vocabulary)};
+}
+
+/// Runs the next `counts[i]` tokens of each sequence, and keeps the logits of those that are then complete.
+void Batch::feed(const std::vector<std::int64_t>& counts) {
+  Cache::Pass pass(*cache_, counts);
+  std::vector<std::int64_t> ids, positions, row_starts{0}, rows, complete, known_lengths;
+  for (std::size_t i = 0; i < sequences_.size(); ++i) {
+    const Sequence& s = sequences_[i];
+    const std::int64_t past = cache_->layers().front().length(static_cast<std::int64_t>(i));
+    for (std::int64_t p = past; p < past + counts[i]; ++p) {
+      ids.push_back(s.tokens[static_cast<std::size_t>(p)]);
+      positions.push_back(p);
+    }
+    row_starts.push_back(std::ssize(ids));
+    known_lengths.push_back(std::ssize(s.tokens));
+    if (counts[i] > 0 && past + counts[i] == std::ssize(s.tokens)) {
+      rows.push_back(row_starts.back() - 1);
+      complete.push_back(static_cast<std::int64_t>(i));
+    }
+  }
+  run({.ids = ids, .embeddings = {}, .positions = positions, .row_starts = row_starts, .known_lengths = known_lengths},
+      rows, logits_, complete);
+  pass.done();
+}
+
+/// One pass; the logits of rows[r] become row places[r] of a tensor on the CPU.
+void Batch::run(const TokenBatch& tokens, std::span<const std::int64_t> rows, at::Tensor& logits,
+                std::span<const std::int64_t> places) {
+  const std::int64_t n = std::ssize(rows), vocabulary = model_.config().vocab_size;
+  ops::Workspace& workspace = cache_->workspace();
+  const ops::Workspace::Scope scope(workspace);
+  const ops::Rows computed = ops::scratch_rows(workspace, n, vocabulary);
+  model_.forward(tokens, *cache_, rows, computed);
+  for (std::int64_t r = 0; r < n; ++r) {
+    const std::int64_t place = places[static_cast<std::size_t>(r)];
+    if (workspace.device().is_cpu()) {
+      std::copy_n(computed.row(r), vocabulary, logits.mutable_data_ptr<float>() + place * vocabulary);
+    } else {
+      logits.select(0, place).copy_(ops::as_tensor(workspace, computed).select(0, r));
+    }
+  }
+}
+
+at::Tensor Batch::read_ahead(std::span<const std::int64_t> drafts) {
+  if (!settings_.use_cache) cache_->reset();
+  cache_->activate_past_recording();
+  std::vector<std::int64_t> ids = sequences_.front().tokens, positions(ids.size() + drafts.size()), rows, places;
+  const std::int64_t past = cache_->seq_length(), n_before = std::ssize(ids) - past, n_drafts = std::ssize(drafts);
+  ids.insert(ids.end(), drafts.begin(), drafts.end());
+  std::iota(positions.begin(), positions.end(), std::int64_t{0});
+  for (std::int64_t r = 0; r <= n_drafts; ++r) {
+    rows.push_back(n_before - 1 + r);
+    places.push_back(r);
+  }
+  const std::int64_t n = n_before + n_drafts, row_starts[] = {0, n};
+  Cache::Pass pass(*cache_, std::span(&n, 1));
+  at::Tensor logits = at::empty({n_drafts + 1, model_.config().vocab_size}, at::kFloat);
+  const auto skip = static_cast<std::size_t>(past);
+  const std::int64_t known_length = past + n_before;
+  run({.ids = std::span(ids).subspan(skip),
+       .embeddings = {},
+       .positions = std::span(positions).subspan(skip),
+       .row_starts = row_starts,
+       .known_lengths = std::span(&known_length, 1)},
+      rows, logits, places);
+  pass.done();
+  return logits;
+}
+
+void Batch::keep() { cache_->crop(std::ssize(sequences_.front().tokens) - 1 - cache_->seq_length()); }
+
+}  // namespace mneme

@@ -1,0 +1,60 @@
+#include "mneme/generate/stopping.h"
+
+#include <algorithm>
+#include <chrono>
+
+namespace mneme {
+namespace {
+
+constexpr std::size_t kFirstTokens = 8;     // what a stop string is looked for in at least
+constexpr std::size_t kBytesOfTokens = 64;  // two tokens, and more
+
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+}  // namespace
+
+Stopping::Stopping(const GenerationSettings& settings, const GenerateOptions& options)
+    : settings_(settings), options_(options), start_(now()) {}
+
+double Stopping::seconds() const { return now() - start_; }
+
+bool Stopping::is_eos(std::int64_t id) const {
+  return std::ranges::find(settings_.eos_token_id, id) != settings_.eos_token_id.end();
+}
+
+/// Looks at the end of the text only: what came before was looked at then. A text's last tokens, decoded alone, may
+/// begin differently, so they are taken until a stop string fits behind the first of them.
+bool Stopping::holds_stop_string(const Sequence& s) const {
+  const auto& stops = settings_.options.stop_strings;
+  if (stops.empty() || s.n_new() < settings_.min_new_tokens) return false;
+  std::size_t longest = 0;
+  for (const std::string& stop : stops) longest = std::max(longest, stop.size());
+  const std::vector<std::int64_t> ids = s.new_tokens();
+  std::string text;
+  for (std::size_t n = kFirstTokens; true; n *= 2) {
+    const std::size_t count = std::min(n, ids.size());
+    text = options_.tokenizer_decode({ids.end() - static_cast<std::ptrdiff_t>(count), ids.end()});
+    if (count == ids.size() || text.size() > longest + kBytesOfTokens) break;
+  }
+  return std::ranges::any_of(stops, [&](const std::string& stop) { return text.find(stop) != std::string::npos; });
+}
+
+std::string Stopping::reason_of_text(const Sequence& s) const {
+  if (is_eos(s.tokens.back()) || holds_stop_string(s)) return "stop";
+  const SequenceView view{.tokens = s.tokens,
+                          .prompt_length = s.prompt_length,
+                          .source = {},
+                          .prompt = s.prompt,
+                          .hypothesis = s.hypothesis};
+  for (const auto& criterion : options_.stopping_criteria) {
+    if (criterion(view)) return "stop";
+  }
+  return s.n_new() >= settings_.max_new_tokens ? "length" : "";
+}
+
+std::string Stopping::reason_of_call() const {
+  if (settings_.options.max_time && seconds() >= *settings_.options.max_time) return "time";
+  return options_.cancelled && options_.cancelled() ? "cancelled" : "";
+}
+
+}  // namespace mneme

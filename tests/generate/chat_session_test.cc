@@ -1,0 +1,203 @@
+#include "mneme/generate/chat_session.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/generate/golden.h"
+#include "tests/support/files.h"
+#include "tests/support/thrown.h"
+#include "tests/support/tiny_model.h"
+
+namespace mneme {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::tensor_of;
+using testing::thrown;
+using Ids = std::vector<std::int64_t>;
+
+/// A template that drops what the assistant thought from all turns but the last.
+constexpr const char* kForgetsThoughts =
+    "{% for m in messages %}{{ '<|im_start|>' + m.role + '\\n' }}{% if m.role == 'assistant' %}"
+    "{{ m.content[3:] }}{% else %}{{ m.content }}{% endif %}{{ '<|im_end|>\\n' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}";
+
+class ChatSessionTest : public ::testing::Test {
+ protected:
+  ChatSessionTest() { load(); }
+  void load(const char* chat_template = testing::kTinyTemplate) {
+    Json config = read_json_file(tiny_.path("tokenizer_config.json"));
+    config["chat_template"] = chat_template;
+    tiny_.write("tokenizer_config.json", config.dump());
+    model_ = AutoModelForCausalLM::from_pretrained(tiny_.path(), {.dtype = at::kFloat});
+    tokenizer_ = std::make_shared<const TextTokenizer>(AutoTokenizer::from_pretrained(tiny_.path()));
+  }
+  ChatSession chat(GenerateOptions options = {}, ChatOptions more = {}) const {
+    if (!options.max_new_tokens) options.max_new_tokens = 7;
+    options.suppress_tokens = specials();
+    more.generate = std::move(options);
+    return {model_, tokenizer_, more};
+  }
+  /// Special tokens, which a random model says anywhere, and ids without a token.
+  static Ids specials() {
+    Ids ids;
+    for (std::int64_t id = 500; id < 512; ++id) ids.push_back(id);
+    return ids;
+  }
+  /// What the model answers to these ids without any past.
+  Ids cold(const Ids& ids, std::int64_t n, GenerateOptions options = {}) const {
+    options.max_new_tokens = n;
+    options.suppress_tokens = specials();
+    return model_->generate(tensor_of({ids}), options).new_tokens[0];
+  }
+  /// The answer at the end of a session's ids is what a cold run gives.
+  void expect_cold(const ChatSession& session, const ChatReply& reply, const GenerateOptions& options = {}) const {
+    const auto n = static_cast<std::ptrdiff_t>(reply.new_tokens);
+    const Ids prompt(session.ids().begin(), session.ids().end() - n);
+    EXPECT_EQ(cold(prompt, reply.new_tokens, options), Ids(session.ids().end() - n, session.ids().end()));
+  }
+
+  testing::TinyModel tiny_;
+  std::shared_ptr<const CausalLM> model_;
+  std::shared_ptr<const TextTokenizer> tokenizer_;
+};
+
+TEST_F(ChatSessionTest, TenTurnsComputeOnlyWhatIsNewAndEqualAColdRun) {
+  for (const GenerateOptions& options :
+       {GenerateOptions{}, GenerateOptions{.cache_config = {.backend = "int8", .residual_length = 0}},
+        GenerateOptions{.cache_implementation = "offloaded"}}) {
+    ChatSession session = chat(options);
+    session.set_system_prompt("Be brief.");
+    std::int64_t held = 0;
+    for (int turn = 0; turn < 10; ++turn) {
+      std::string streamed;
+      const ChatReply reply =
+          session.say("hi " + std::to_string(turn), [&](std::string_view piece) { streamed += piece; });
+      EXPECT_EQ(streamed, reply.text);
+      EXPECT_EQ(reply.cached_tokens, held) << turn;
+      held = std::ssize(session.ids()) - 1;  // the last token was never read
+      EXPECT_EQ(session.cache()->seq_length(), held);
+      EXPECT_EQ(reply.prompt_tokens + reply.new_tokens, std::ssize(session.ids()));
+      expect_cold(session, reply, options);
+    }
+    EXPECT_EQ(session.messages().size(), 21u);
+  }
+}
+
+TEST_F(ChatSessionTest, WhatIsTakenBackWasNeverSaid) {
+  ChatSession session = chat(), never = chat();
+  session.say("one");
+  never.say("one");
+  session.say("something that is taken back");
+  EXPECT_TRUE(session.undo());
+  EXPECT_EQ(session.ids(), never.ids());
+  const ChatReply reply = session.say("two"), expected = never.say("two");
+  EXPECT_EQ(reply.text, expected.text);
+  EXPECT_GE(reply.cached_tokens, expected.cached_tokens);  // a header may be known from what was taken back
+  EXPECT_EQ(session.ids(), never.ids());
+  EXPECT_TRUE(session.undo() && session.undo());
+  EXPECT_FALSE(session.undo());
+  EXPECT_TRUE(session.messages().empty());
+}
+
+TEST_F(ChatSessionTest, ForksShareWhatTheyHaveInCommonAndPartWays) {
+  ChatSession session = chat();
+  session.say("one");
+  ChatSession fork = session.fork();
+  const ChatReply a = session.say("left"), b = fork.say("right");
+  EXPECT_GT(a.cached_tokens, 0);
+  EXPECT_GE(b.cached_tokens, a.cached_tokens);
+  EXPECT_EQ(session.messages()[2].content, "left");
+  EXPECT_EQ(fork.messages()[2].content, "right");
+  expect_cold(session, a);
+  expect_cold(fork, b);
+}
+
+// From public reports (J7): a template that drops part of earlier answers.
+TEST_F(ChatSessionTest, ATemplateThatRewritesEarlierAnswersReusesWhatIsBeforeThem) {
+  load(kForgetsThoughts);
+  ChatSession session = chat();
+  Ids first_prompt;
+  for (int turn = 0; turn < 5; ++turn) {
+    const auto before = std::ssize(session.ids());
+    const auto written = turn == 0 ? 0 : 7;
+    const ChatReply reply = session.say("hi " + std::to_string(turn));
+    // All of the last prompt but its last token, and no more: behind it the answer was rewritten.
+    if (turn > 0) {
+      EXPECT_GE(reply.cached_tokens, before - written - 1) << turn;
+      EXPECT_LT(reply.cached_tokens, before) << turn;
+    }
+    expect_cold(session, reply);
+  }
+}
+
+TEST_F(ChatSessionTest, AFullContextIsRefusedOrDropsTheOldestTurns) {
+  ChatSession refuses = chat({}, {.max_context = 80});
+  std::string message;
+  for (int turn = 0; turn < 20 && message.empty(); ++turn) {
+    const Ids before = refuses.ids();
+    try {
+      refuses.say("hello " + std::to_string(turn));
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kFailedPrecondition);
+      message = error.what();
+      EXPECT_EQ(refuses.ids(), before);
+    }
+  }
+  EXPECT_THAT(message, HasSubstr("holds 80"));
+
+  // From public reports (C7): thirty turns in a small context, never an empty answer without a reason.
+  ChatSession drops = chat({}, {.max_context = 80, .full_context = FullContext::kDropOldest});
+  drops.set_system_prompt("Be brief.");
+  std::int64_t n_dropped = 0;
+  for (int turn = 0; turn < 30; ++turn) {
+    const ChatReply reply = drops.say("hello " + std::to_string(turn));
+    n_dropped += reply.n_turns_dropped;
+    EXPECT_GT(reply.new_tokens, 0);
+    EXPECT_FALSE(reply.finish_reason.empty());
+    EXPECT_LE(std::ssize(drops.ids()), 80);
+    EXPECT_EQ(drops.messages().front().role, "system");
+    expect_cold(drops, reply);
+  }
+  EXPECT_GT(n_dropped, 10);
+  EXPECT_THAT(thrown(ErrorKind::kFailedPrecondition, [&] { drops.say(std::string(600, 'x')); }), HasSubstr("holds 80"));
+}
+
+TEST_F(ChatSessionTest, IsSavedWithItsCacheAndGoesOn) {
+  const testing::TempFolder folder;
+  const std::string path = folder.path() + "/chat.json";
+  ChatSession session = chat();
+  session.set_system_prompt("Be brief.");
+  session.say("one");
+  session.say("two");
+  session.save(path);
+  ChatSession loaded = chat();
+  loaded.load(path);
+  EXPECT_EQ(loaded.ids(), session.ids());
+  const ChatReply reply = loaded.say("three"), expected = session.say("three");
+  EXPECT_EQ(reply.text, expected.text);
+  EXPECT_EQ(reply.cached_tokens, expected.cached_tokens);
+  folder.write("chat.json", R"({"messages": 3})");
+  thrown(ErrorKind::kCorruptData, [&] { loaded.load(path); });
+  thrown(ErrorKind::kIo, [&] { loaded.load(folder.path() + "/none.json"); });
+  EXPECT_EQ(loaded.messages().size(), 7u);
+}
+
+TEST_F(ChatSessionTest, WhatTheTemplateRefusesChangesNothing) {
+  load("{{ raise_exception('no chat today') }}");
+  ChatSession session = chat();
+  EXPECT_THAT(thrown(ErrorKind::kInvalidArgument, [&] { session.say("hi"); }), HasSubstr("no chat today"));
+  EXPECT_TRUE(session.messages().empty());
+}
+
+TEST_F(ChatSessionTest, AnAnswerThatIsCancelledIsKept) {
+  ChatSession session = chat({.max_new_tokens = 50});
+  int n = 0;
+  const ChatReply reply = session.say("hi", {}, [&] { return ++n > 4; });
+  EXPECT_EQ(reply.finish_reason, "cancelled");
+  EXPECT_GT(reply.new_tokens, 0);
+  expect_cold(session, session.say("go on"));
+}
+
+}  // namespace
+}  // namespace mneme
