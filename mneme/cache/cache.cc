@@ -213,10 +213,8 @@ void Cache::take_back_pass() {
   const std::vector<std::int64_t>& lengths = lengths_before_pass_;
   if (std::ranges::all_of(lengths, [](std::int64_t length) { return length == 0; })) {
     const bool recording = layers_.front().recording();
-    for (CacheLayer& layer : layers_) {
-      layer.reset();
-      layer.start(std::ssize(lengths), options_.max_cache_len.value_or(0));
-    }
+    reset();
+    start(std::ssize(lengths));
     if (recording) activate_past_recording();
     return;
   }

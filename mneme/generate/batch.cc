@@ -172,22 +172,22 @@ void Batch::run(const TokenBatch& tokens, std::span<const std::int64_t> rows, at
 at::Tensor Batch::read_ahead(std::span<const std::int64_t> drafts) {
   if (!settings_.use_cache) cache_->reset();
   cache_->activate_past_recording();
-  std::vector<std::int64_t> ids = sequences_.front().tokens, positions(ids.size() + drafts.size()), rows, places;
-  const std::int64_t past = cache_->seq_length(), n_before = std::ssize(ids) - past, n_drafts = std::ssize(drafts);
-  ids.insert(ids.end(), drafts.begin(), drafts.end());
-  std::iota(positions.begin(), positions.end(), std::int64_t{0});
+  const std::vector<std::int64_t>& tokens = sequences_.front().tokens;
+  const std::int64_t past = cache_->seq_length(), known_length = std::ssize(tokens), n_drafts = std::ssize(drafts);
+  std::vector<std::int64_t> ids(tokens.begin() + past, tokens.end()), rows, places;
   for (std::int64_t r = 0; r <= n_drafts; ++r) {
-    rows.push_back(n_before - 1 + r);
+    rows.push_back(known_length - past - 1 + r);
     places.push_back(r);
   }
-  const std::int64_t n = n_before + n_drafts, row_starts[] = {0, n};
+  ids.insert(ids.end(), drafts.begin(), drafts.end());
+  std::vector<std::int64_t> positions(ids.size());
+  std::iota(positions.begin(), positions.end(), past);
+  const std::int64_t n = std::ssize(ids), row_starts[] = {0, n};
   Cache::Pass pass(*cache_, std::span(&n, 1));
   at::Tensor logits = at::empty({n_drafts + 1, model_.config().vocab_size}, at::kFloat);
-  const auto skip = static_cast<std::size_t>(past);
-  const std::int64_t known_length = past + n_before;
-  run({.ids = std::span(ids).subspan(skip),
+  run({.ids = ids,
        .embeddings = {},
-       .positions = std::span(positions).subspan(skip),
+       .positions = positions,
        .row_starts = row_starts,
        .known_lengths = std::span(&known_length, 1)},
       rows, logits, places);

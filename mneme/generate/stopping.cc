@@ -29,12 +29,12 @@ bool Stopping::holds_stop_string(const Sequence& s) const {
   if (stops.empty() || s.n_new() < settings_.min_new_tokens) return false;
   std::size_t longest = 0;
   for (const std::string& stop : stops) longest = std::max(longest, stop.size());
-  const std::vector<std::int64_t> ids = s.new_tokens();
+  const auto n_new = static_cast<std::size_t>(s.n_new());
   std::string text;
   for (std::size_t n = kFirstTokens; true; n *= 2) {
-    const std::size_t count = std::min(n, ids.size());
-    text = options_.tokenizer_decode({ids.end() - static_cast<std::ptrdiff_t>(count), ids.end()});
-    if (count == ids.size() || text.size() > longest + kBytesOfTokens) break;
+    const std::size_t count = std::min(n, n_new);
+    text = options_.tokenizer_decode({s.tokens.end() - static_cast<std::ptrdiff_t>(count), s.tokens.end()});
+    if (count == n_new || text.size() > longest + kBytesOfTokens) break;
   }
   return std::ranges::any_of(stops, [&](const std::string& stop) { return text.find(stop) != std::string::npos; });
 }

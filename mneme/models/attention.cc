@@ -77,6 +77,12 @@ AttentionParts attention_sizes(const ModelConfig& c) {
           .scale = 1.0f / std::sqrt(static_cast<float>(c.head_dim))};
 }
 
+void normalize_heads(AttentionParts& parts, const Loader& load, const ModelConfig& c, const std::string& prefix,
+                     NormKind kind) {
+  parts.query_norm = Norm(load, prefix + "q_norm", c.head_dim, c.rms_norm_eps, kind);
+  parts.key_norm = Norm(load, prefix + "k_norm", c.head_dim, c.rms_norm_eps, kind);
+}
+
 std::unique_ptr<const Sublayer> attention(AttentionParts parts) {
   return std::make_unique<Attention>(std::move(parts));
 }

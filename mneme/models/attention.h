@@ -43,6 +43,10 @@ struct AttentionBias {
 AttentionParts standard_attention(const Loader& load, const ModelConfig& config, const std::string& prefix,
                                   AttentionBias bias = {});
 
+/// Norms of each query and key head, q_norm and k_norm below `prefix`.
+void normalize_heads(AttentionParts& parts, const Loader& load, const ModelConfig& config, const std::string& prefix,
+                     NormKind kind = NormKind::kRms);
+
 /// y = O(attention(rope(norm(Q x)), rope(norm(K x)), V x)). Queries, keys and values are one product.
 std::unique_ptr<const Sublayer> attention(AttentionParts parts);
 

@@ -6,6 +6,7 @@
 
 #include "mneme/base/error.h"
 #include "mneme/models/config_keys.h"
+#include "mneme/models/state_weights.h"
 #include "mneme/ops/conv.h"
 #include "mneme/ops/matrix_scan.h"
 #include "mneme/ops/norm.h"
@@ -52,12 +53,11 @@ class GatedDelta final : public Sublayer {
     for (const std::size_t k : {0u, 1u}) rows.push_back(picked(rows_of(gates), piece(s_.n_key_heads, ba, k)));
     rows.push_back(picked(rows_of(mixed), piece(s_.n_key_heads, qkvz, 3)));
     in_ = load.linear(joined(std::move(rows)));
-    conv_ = {
-        .taps = load.matrix(prefix + "conv1d.weight", {s_.channels(), 1, s_.conv_taps}).squeeze(1).t().contiguous(),
-        .bias = {},
-        .silu = true};
+    conv_ = {.taps = taps_of(load.matrix(prefix + "conv1d.weight", {s_.channels(), 1, s_.conv_taps})),
+             .bias = {},
+             .silu = true};
     gates_ = {.bias = load.vector(prefix + "dt_bias", s_.n_value_heads),
-              .a = -load.vector(prefix + "A_log", s_.n_value_heads).to(at::kDouble).exp().to(at::kFloat)};
+              .a = decay_of(load.vector(prefix + "A_log", s_.n_value_heads))};
     norm_ = load.vector(prefix + "norm.weight", s_.value_dim);
     // Heads of queries and keys are brought to length 1, queries also divided by the root of their size: RMS norms with
     // these weights.

@@ -11,9 +11,7 @@ std::unique_ptr<Model> build_gemma3(const ModelConfig& c, const Weights& weights
         "{}: \"use_bidirectional_attention\" makes an encoder of this model, which generates nothing", c.name);
   const Loader load{weights, dtype, device};
   return build_gemma(c, load, [&](AttentionParts& heads, std::int64_t i) {
-    const std::string prefix = layer_prefix(i) + "self_attn.";
-    heads.query_norm = Norm(load, prefix + "q_norm", c.head_dim, c.rms_norm_eps, gemma_norm(weights));
-    heads.key_norm = Norm(load, prefix + "k_norm", c.head_dim, c.rms_norm_eps, gemma_norm(weights));
+    normalize_heads(heads, load, c, layer_prefix(i) + "self_attn.", gemma_norm(weights));
   });
 }
 

@@ -7,6 +7,7 @@
 #include "mneme/models/decoder.h"
 #include "mneme/models/feed_forward.h"
 #include "mneme/models/layer_types.h"
+#include "mneme/models/state_weights.h"
 #include "mneme/ops/conv.h"
 #include "mneme/ops/pointwise.h"
 
@@ -27,7 +28,7 @@ class ShortConv final : public Sublayer {
   ShortConv(const Loader& load, const ModelConfig& c, const std::string& prefix) : width_(c.hidden_size) {
     const bool bias = json_bool(c.raw, "conv_bias", false, c.name);
     in_ = load.linear({{prefix + "in_proj", 3 * width_}}, width_, bias);
-    conv_ = {.taps = load.matrix(prefix + "conv.weight", {width_, 1, conv_taps(c)}).squeeze(1).t().contiguous(),
+    conv_ = {.taps = taps_of(load.matrix(prefix + "conv.weight", {width_, 1, conv_taps(c)})),
              .bias = bias ? load.vector(prefix + "conv.bias", width_) : at::Tensor()};
     out_ = load.linear({{prefix + "out_proj", width_}}, width_, bias);
   }

@@ -5,6 +5,7 @@
 #include "mneme/models/architectures.h"
 #include "mneme/models/embedding.h"
 #include "mneme/models/loading.h"
+#include "mneme/models/state_weights.h"
 #include "mneme/ops/activation.h"
 #include "mneme/ops/conv.h"
 #include "mneme/ops/norm.h"
@@ -138,13 +139,13 @@ class Mamba final : public Model {
     Layer layer;
     layer.norm = vector(fmt::format("backbone.layers.{}.norm.weight", index), width);
     layer.in = linear("in_proj", 2 * channels, width, sizes_.use_bias);
-    layer.conv = {.taps = matrix("conv1d.weight", {channels, 1, sizes_.conv_kernel}).squeeze(1).t().contiguous(),
+    layer.conv = {.taps = taps_of(matrix("conv1d.weight", {channels, 1, sizes_.conv_kernel})),
                   .bias = sizes_.use_conv_bias ? vector(prefix + "conv1d.bias", channels) : at::Tensor(),
                   .silu = true};
     layer.low_rank = rows_of_mixed(0, rank);
     layer.b_and_c = rows_of_mixed(rank, 2 * n);
     layer.time_step = linear("dt_proj", channels, rank, /*bias=*/true);
-    const at::Tensor a = -matrix("A_log", {channels, n}).to(at::kDouble).exp().to(at::kFloat);
+    const at::Tensor a = decay_of(matrix("A_log", {channels, n}));
     layer.scan = {.a = ops::scan_panels(a), .d = vector(prefix + "D", channels)};
     layer.out = linear("out_proj", width, channels, sizes_.use_bias);
     return layer;

@@ -7,6 +7,7 @@
 #include "mneme/base/error.h"
 #include "mneme/base/json.h"
 #include "mneme/models/loading.h"
+#include "mneme/models/state_weights.h"
 #include "mneme/ops/conv.h"
 #include "mneme/ops/matrix_scan.h"
 #include "mneme/ops/norm.h"
@@ -34,11 +35,11 @@ class Mamba2Mixer final : public Sublayer {
     }
     in_ = load.linear(joined({rows_of(stored, channels, convolved + o_.n_heads), rows_of(stored, 0, channels)}), bias);
     scales_ = column_scales(load.device);
-    conv_ = {.taps = load.matrix(prefix + "conv1d.weight", {convolved, 1, o_.conv_taps}).squeeze(1).t().contiguous(),
+    conv_ = {.taps = taps_of(load.matrix(prefix + "conv1d.weight", {convolved, 1, o_.conv_taps})),
              .bias = o_.conv_bias ? load.vector(prefix + "conv1d.bias", convolved) : at::Tensor(),
              .silu = true};
     gates_ = {.bias = load.vector(prefix + "dt_bias", o_.n_heads),
-              .a = -load.vector(prefix + "A_log", o_.n_heads).to(at::kDouble).exp().to(at::kFloat),
+              .a = decay_of(load.vector(prefix + "A_log", o_.n_heads)),
               .least = o_.least_time_step,
               .most = o_.most_time_step};
     skip_ = load.vector(prefix + "D", o_.n_heads);

@@ -13,8 +13,7 @@ std::unique_ptr<Model> build_qwen3(const ModelConfig& c, const Weights& weights,
     const std::string layer = layer_prefix(i);
     AttentionParts heads =
         standard_attention(load, c, layer + "self_attn.", {.qkv = c.attention_bias, .output = c.attention_bias});
-    heads.query_norm = Norm(load, layer + "self_attn.q_norm", c.head_dim, c.rms_norm_eps);
-    heads.key_norm = Norm(load, layer + "self_attn.k_norm", c.head_dim, c.rms_norm_eps);
+    normalize_heads(heads, load, c, layer + "self_attn.");
     parts.layers.push_back(
         pre_norm_layer(load, c, layer, attention(std::move(heads)), standard_feed_forward(load, c, layer + "mlp.")));
   }

@@ -36,8 +36,7 @@ AttentionParts load_attention(const Loader& load, const ModelConfig& c, const st
                                   rows("v_proj", keys), picked(rows("q_proj", 2 * queries), gate_rows)}),
                           bias);
   heads.output = load.linear({{prefix + "o_proj", c.hidden_size}}, queries, c.attention_bias);
-  heads.query_norm = Norm(load, prefix + "q_norm", c.head_dim, c.rms_norm_eps, NormKind::kRmsOnePlus);
-  heads.key_norm = Norm(load, prefix + "k_norm", c.head_dim, c.rms_norm_eps, NormKind::kRmsOnePlus);
+  normalize_heads(heads, load, c, prefix, NormKind::kRmsOnePlus);
   return heads;
 }
 

@@ -1,23 +1,15 @@
 #include "mneme/ops/linear.h"
 
 #include <algorithm>
-#include <vector>
 
 #include "mneme/base/error.h"
 #include "mneme/base/thread_pool.h"
-#include "mneme/kernels/kernels.h"
-#include "mneme/ops/block_tensor.h"
+#include "mneme/ops/packed_weights.h"
 
 namespace mneme::ops {
 namespace {
 
 using kernels::kPanel;
-
-// Rows that one task takes: enough to use weights many times while they are in cache, few enough that inputs stay
-// there.
-constexpr std::int64_t kRowsPerTask = 512;
-
-std::int64_t n_panels(std::int64_t out_features) { return kernels::round_up(out_features, kPanel) / kPanel; }
 
 // Panels that one task takes: about eight tasks for each thread, so that uneven threads balance, at most 8 panels.
 std::int64_t panels_per_task(std::int64_t panels) {
@@ -51,31 +43,11 @@ Linear::Linear(std::int64_t out_features, std::int64_t in_features, DType dtype,
                const ReadRows& read_rows, const at::Tensor& bias)
     : out_features_(out_features), in_features_(in_features), dtype_(dtype), device_(device) {
   if (bias.defined()) bias_ = bias.to(device, at::kFloat).contiguous();
-  if (!device.is_cpu()) {
-    packed_ = WeightMemory(out_features * in_features * static_cast<std::int64_t>(size_of(dtype)), device);
-    std::vector<float> rows(static_cast<std::size_t>(out_features * in_features));
-    read_rows(0, out_features, rows.data());
-    weight_tensor().copy_(at::from_blob(rows.data(), {out_features, in_features}, at::kFloat));
-    return;
-  }
-  const std::int64_t panels = n_panels(out_features), bytes = kernels::panel_bytes(dtype, in_features);
-  packed_ = WeightMemory(panels * bytes, device);
-  ThreadPool::global().run(panels, [&](std::int64_t p) noexcept {
-    thread_local std::vector<float> rows;
-    rows.resize(static_cast<std::size_t>(kPanel * in_features));
-    const std::int64_t first = p * kPanel, n = std::min(kPanel, out_features - first);
-    read_rows(first, n, rows.data());
-    kernels::pack_panel(dtype, rows.data(), n, in_features, packed_.data() + p * bytes);
-  });
+  packed_ = pack_weights(1, out_features, in_features, dtype, device, read_rows);
 }
 
 at::Tensor Linear::weight_tensor() const {
-  if (device_.is_cpu()) {  // for the tests of the ATen path alone
-    const at::Tensor panels = panel_view(dtype_, packed_.data(), 1, 0, n_panels(out_features_), in_features_, device_);
-    return unpacked(panels)[0].narrow(0, 0, out_features_).narrow(1, 0, in_features_);
-  }
-  return at::from_blob(packed_.data(), {out_features_, in_features_},
-                       at::TensorOptions().dtype(scalar_type(dtype_)).device(device_));
+  return ops::weight_tensor(packed_.data(), out_features_, in_features_, dtype_, device_);
 }
 
 void Linear::forward_through_aten(const Workspace& workspace, const Rows& x, const Rows& y) const {
@@ -90,29 +62,16 @@ void Linear::forward(Workspace& workspace, const Rows& x, const Rows& y) const {
         in_features_);
   if (!workspace.uses_kernels()) return forward_through_aten(workspace, x, y);
   const Workspace::Scope scope(workspace);
-  ThreadPool& pool = ThreadPool::global();
   const kernels::FormatKernels& format = kernels::active().of(dtype_);
-  const void* rows = x.data;
-  std::int64_t stride = format.prepared_bytes(in_features_);
-  if (stride) {
-    std::byte* prepared = workspace.bytes(x.n * stride);
-    constexpr std::int64_t kChunk = 32;
-    pool.run((x.n + kChunk - 1) / kChunk, [&](std::int64_t i) noexcept {
-      const std::int64_t first = i * kChunk, n = std::min(kChunk, x.n - first);
-      format.prepare(x.row(first), x.width, n, in_features_, prepared + first * stride);
-    });
-    rows = prepared;
-  } else {
-    stride = x.width * static_cast<std::int64_t>(sizeof(float));
-  }
+  const PreparedRows rows = prepare_rows(workspace, dtype_, x);
   const std::int64_t panels = n_panels(out_features_), bytes = kernels::panel_bytes(dtype_, in_features_);
   const std::int64_t step = panels_per_task(panels), tasks = (panels + step - 1) / step;
   const std::int64_t row_tasks = (x.n + kRowsPerTask - 1) / kRowsPerTask;
   const float* bias = bias_.defined() ? bias_.const_data_ptr<float>() : nullptr;
-  pool.run(tasks * row_tasks, [&](std::int64_t i) noexcept {
+  ThreadPool::global().run(tasks * row_tasks, [&](std::int64_t i) noexcept {
     const std::int64_t first_row = i / tasks * kRowsPerTask, panel = i % tasks * step, column = panel * kPanel;
-    format.linear({.x = static_cast<const std::byte*>(rows) + first_row * stride,
-                   .x_stride = stride,
+    format.linear({.x = rows.data + first_row * rows.stride,
+                   .x_stride = rows.stride,
                    .panels = packed_.data() + panel * bytes,
                    .bias = bias ? bias + column : nullptr,
                    .y = y.row(first_row) + column,
