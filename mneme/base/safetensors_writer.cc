@@ -63,9 +63,19 @@ class DraftFile {
 
 void SafetensorsWriter::add(std::string name, std::string dtype, std::vector<std::int64_t> shape,
                             std::vector<std::span<const std::byte>> pieces) {
-  Tensor tensor{std::move(name), std::move(dtype), std::move(shape), std::move(pieces)};
+  Tensor tensor{
+      .name = std::move(name), .dtype = std::move(dtype), .shape = std::move(shape), .pieces = std::move(pieces)};
   for (const auto& piece : tensor.pieces) tensor.n_bytes += piece.size();
   tensors_.push_back(std::move(tensor));
+}
+
+void SafetensorsWriter::add_rows(std::string name, std::int64_t n, std::int64_t row_bytes,
+                                 std::function<void(std::int64_t, std::span<std::byte>)> read) {
+  tensors_.push_back({.name = std::move(name),
+                      .dtype = "U8",
+                      .shape = {n, row_bytes},
+                      .read_row = std::move(read),
+                      .n_bytes = static_cast<std::uint64_t>(n * row_bytes)});
 }
 
 std::string SafetensorsWriter::header() const {
@@ -88,8 +98,15 @@ void SafetensorsWriter::write(const std::string& path) const {
   DraftFile file(path);
   file.write(std::as_bytes(std::span(&length, 1)));
   file.write(std::as_bytes(std::span(text)));
+  std::vector<std::byte> row;
   for (const Tensor& tensor : tensors_) {
     for (const auto& piece : tensor.pieces) file.write(piece);
+    if (!tensor.read_row) continue;
+    row.resize(static_cast<std::size_t>(tensor.shape[1]));
+    for (std::int64_t i = 0; i < tensor.shape[0]; ++i) {
+      tensor.read_row(i, row);
+      file.write(row);
+    }
   }
   file.publish();
 }

@@ -64,6 +64,11 @@ bool BlockList::owns(std::int64_t b) const {
   return block && block.unique();
 }
 
+std::int64_t BlockList::n_sharing(std::int64_t b) const {
+  const BlockRef& block = at(b);
+  return block && block.unique() ? chunks_[chunk_of(b)]->references.load(std::memory_order_acquire) : 0;
+}
+
 BlockList::Chunk& BlockList::own_chunk(std::size_t c) {
   Chunk*& chunk = chunks_[c];
   if (!chunk) {

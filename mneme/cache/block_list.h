@@ -41,6 +41,9 @@ class BlockList {
   /// Whether there is a block that this list alone holds: its chunk is not shared, nor the block itself.
   bool owns(std::int64_t b) const;
 
+  /// Lists that hold the block of an entry, if all of them share its chunk; else 0.
+  std::int64_t n_sharing(std::int64_t b) const;
+
   /// Takes the memory that a list of up to n entries needs: until then, changing the list allocates nothing. Copies do
   /// not have it.
   void reserve(std::int64_t n);

@@ -166,6 +166,12 @@ void Cache::start(std::int64_t n_sequences_given) {
   for (CacheLayer& layer : layers_) layer.start(n_sequences_given, options_.max_cache_len.value_or(0));
 }
 
+void Cache::check_whole() const {
+  check(!interrupted_, ErrorKind::kFailedPrecondition,
+        "the last forward pass on this cache ended in an error and could not be taken back; reset() it, or go on with "
+        "a copy that was made before");
+}
+
 /// Adds to what reserve_wanted() makes room for.
 void Cache::want(std::size_t layer, const CacheLayer::Blocks& blocks, std::int64_t times) {
   const LayerPools& at = layer_pools_[layer];
@@ -195,9 +201,7 @@ void Cache::reserve_wanted() {
 }
 
 void Cache::prepare(std::span<const std::int64_t> counts) {
-  check(!interrupted_, ErrorKind::kFailedPrecondition,
-        "the last forward pass on this cache ended in an error and could not be taken back; reset() it, or go on with "
-        "a copy that was made before");
+  check_whole();
   for (const CacheLayer& layer : layers_) {
     check_room(layer, counts);
     layer.check_written();
@@ -280,37 +284,6 @@ void Cache::crop(std::int64_t n) {
 
 void Cache::activate_past_recording() {
   for (CacheLayer& layer : layers_) layer.activate_past_recording();
-}
-
-void Cache::reorder(const at::Tensor& beam_idx) {
-  check(beam_idx.defined() && beam_idx.dim() == 1 && at::isIntegralType(beam_idx.scalar_type(), /*includeBool=*/false),
-        ErrorKind::kInvalidArgument, "reorder: beam_idx must be [B] integers");
-  const at::Tensor indices = beam_idx.to(at::kCPU, at::kLong).contiguous();
-  select(at::IntArrayRef(indices.const_data_ptr<std::int64_t>(), static_cast<std::size_t>(indices.numel())));
-}
-
-void Cache::repeat_interleave(std::int64_t n) {
-  static constexpr std::int64_t kMostSequences = 1 << 20;
-  check(n >= 1, ErrorKind::kInvalidArgument, "repeat_interleave({}): each sequence must come at least once", n);
-  check(n_sequences() == 0 || n <= kMostSequences / n_sequences(), ErrorKind::kInvalidArgument,
-        "repeat_interleave({}) of {} sequences makes more than {}", n, n_sequences(), kMostSequences);
-  std::vector<std::int64_t> rows;
-  for (std::int64_t i = 0; i < n_sequences(); ++i) rows.insert(rows.end(), static_cast<std::size_t>(n), i);
-  select(rows);
-}
-
-void Cache::select(at::IntArrayRef rows) {
-  for (const std::int64_t row : rows) {
-    check(row >= 0 && row < n_sequences(), ErrorKind::kOutOfRange, "sequence {} of a cache that holds {} is not there",
-          row, n_sequences());
-  }
-  if (options_.max_cache_len) {
-    const auto n = static_cast<std::int64_t>(rows.size());
-    check(n <= options_.max_batch_size.value_or(n), ErrorKind::kInvalidArgument,
-          "static cache: {} sequences exceed its max_batch_size of {}", n, options_.max_batch_size.value_or(0));
-    reserve_rows(n);
-  }
-  for (CacheLayer& layer : layers_) layer.select({rows.data(), rows.size()});
 }
 
 void Cache::reset() {

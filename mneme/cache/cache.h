@@ -26,6 +26,7 @@ struct CacheSaveOptions {
 struct CacheLoadOptions {
   std::string model = {};                          ///< must be the saved one, where both are given
   std::optional<std::string> offload_folder = {};  ///< for what an offloaded cache will add
+  bool map = true;  ///< false: the file is read at once, and may change or go away with its disk
 };
 
 /// What all layers of a model hold for a batch of sequences: keys and values, states, or both. The presets DynamicCache
@@ -87,17 +88,26 @@ class Cache {
   /// Throws Error(kOutOfRange) with index and batch size, and for a static cache Error(kInvalidArgument) for more than
   /// max_batch_size rows or Error(kOutOfMemory); nothing changes then.
   void select(at::IntArrayRef rows);
+  /// Adds the sequences of another cache of the same kind (layers, codecs, placement; growth may differ) behind those
+  /// that are here: what came in the meantime joins a batch that is under way. Shares blocks with a cache that is a
+  /// copy of this one, or of which this one is, whatever either holds by now: O(layers). Those of any other cache are
+  /// copied, each once.
+  /// Throws Error(kInvalidArgument) for another kind, too long a sequence or more than max_batch_size of a static
+  /// cache, Error(kFailedPrecondition) if one of the two records its past and the other does not, Error(kOutOfMemory)
+  /// or Error(kIo); nothing changes then.
+  void add_sequences(const Cache& other);
 
   /// Writes the cache to a file that says all of itself (cache_file.h). Blocks are written as they are, shared ones
-  /// once. The file appears when it is whole. Throws Error(kIo) with the reason, Error(kInvalidArgument) for token ids
-  /// of another number of sequences, Error(kUnsupported) for a cache that is not on the CPU.
+  /// once, wherever they lie. The file appears when it is whole. Throws Error(kIo) with the reason,
+  /// Error(kInvalidArgument) for token ids of another number of sequences.
   void save(const std::string& path, const CacheSaveOptions& options = {}) const;
 
   /// The cache that was saved, bit for bit, for a model of the same shape. Blocks stay in the file and come into memory
   /// when they are read, so this costs no O(context); the file must not be changed while the cache lives (deleting or
-  /// replacing it is fine). They count as offloaded until they are written to.
+  /// replacing it is fine). They count as offloaded until they are written to. For another device than the CPU, or if
+  /// the options say so, all are brought where the cache would have put them.
   /// Throws Error(kIo), Error(kCorruptData) for a damaged file or one of another kind, Error(kInvalidArgument) for
-  /// another model, Error(kUnsupported) for a newer version.
+  /// another model, Error(kUnsupported) for a newer version, and where blocks are brought Error(kOutOfMemory).
   static Cache load(const std::string& path, const CacheShape& shape, const CacheLoadOptions& options = {});
 
   /// Empties the cache: no sequences, no tokens, no recording. A static cache keeps its memory.
@@ -159,6 +169,9 @@ class Cache {
   void reserve_wanted();
   void reserve_rows(std::int64_t n_sequences);
   void check_room(const CacheLayer& layer, std::span<const std::int64_t> counts) const;
+  void check_whole() const;
+  void check_like(const Cache& other) const;
+  void make_room_for(std::int64_t n_sequences);
   void start(std::int64_t n_sequences);
   void add_prefetcher();
   void take_back_pass();

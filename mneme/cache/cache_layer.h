@@ -103,6 +103,17 @@ class CacheLayer {
   void select(std::span<const std::int64_t> indices) {
     each_part([&](auto& part) { part.select(indices); });
   }
+  /// The sequences of a layer of the same kind and the same pools come behind those that are here.
+  void add(CacheLayer other) {
+    if (attention_) attention_->add(*std::move(other.attention_));
+    if (state_) state_->add(*std::move(other.state_));
+  }
+  /// Copies every block to the pools of another layer of the same kind, each once. Throws Error(kOutOfMemory) or
+  /// Error(kIo); the layer may be in two places then.
+  void move_to(const CacheLayer& other) {
+    if (attention_) attention_->move_to(other.attention_->storage());
+    if (state_) state_->move_to(*other.state_);
+  }
   template <class F>
   void each_block(F&& f) const {
     each_part([&](const auto& part) { part.each_block(f); });

@@ -160,8 +160,6 @@ std::vector<StateSequence> read_states(LayerReader& reader, const StateShape& sh
 }  // namespace
 
 Cache Cache::load(const std::string& path, const CacheShape& shape, const CacheLoadOptions& options) {
-  check(shape.device.is_cpu(), ErrorKind::kUnsupported, "a saved cache cannot be loaded to {} yet; only to the CPU",
-        shape.device.str());
   const SafetensorsFile file(path, MappedFile::Access::kPrivate);
   CacheFileInfo info = CacheFileInfo::read(file);
   check_same_shape(info.shape, shape, path);
@@ -180,9 +178,10 @@ Cache Cache::load(const std::string& path, const CacheShape& shape, const CacheL
     check(here == *lengths, ErrorKind::kCorruptData, "{}: layer {} holds sequences of [{}] tokens, layer 0 of [{}]",
           path, l, fmt::join(here, ", "), fmt::join(*lengths, ", "));
   };
+  const bool stays_in_file = options.map && shape.device.is_cpu();
   for (std::size_t l = 0; l < cache.layers_.size(); ++l) {
     LayerReader reader(file, tensors, l);
-    CacheLayer& layer = cache.layers_[l];
+    CacheLayer layer = cache.layers_[l];
     if (layer.has_attention()) {
       KvStorage storage = layer.attention().storage();
       std::vector<KvSequence> sequences = read_attention(reader, storage);
@@ -195,6 +194,8 @@ Cache Cache::load(const std::string& path, const CacheShape& shape, const CacheL
       layer.state().restore(std::move(sequences), std::move(pools), info.recording);
       check_lengths(l, layer.state());
     }
+    if (!stays_in_file) layer.move_to(cache.layers_[l]);
+    cache.layers_[l] = std::move(layer);
   }
   if (info.options.max_cache_len) {
     for (const std::int64_t length : *lengths) {

@@ -8,26 +8,30 @@
 namespace mneme {
 namespace {
 
-/// Blocks of one size in the order in which they are first met, each once.
+/// Blocks of one size in the order in which they are first met, each once. Their bytes are read, wherever they lie, one
+/// block at a time as the file is written.
 class BlockTable {
  public:
   explicit BlockTable(std::int64_t block_bytes) : block_bytes_(block_bytes) {}
 
   std::int64_t index_of(const BlockRef& block) {
     if (!block) return -1;
-    const auto [it, is_new] = indices_.try_emplace(block.get(), std::ssize(pieces_));
-    if (is_new) pieces_.push_back({block.data(), static_cast<std::size_t>(block_bytes_)});
+    const auto [it, is_new] = indices_.try_emplace(block.get(), std::ssize(blocks_));
+    if (is_new) blocks_.push_back(block);
     return it->second;
   }
   void add_to(SafetensorsWriter& writer, const std::string& name) {
-    std::vector<std::int64_t> shape = {std::ssize(pieces_), block_bytes_};
-    writer.add(name, "U8", std::move(shape), std::move(pieces_));
+    const std::int64_t n = std::ssize(blocks_);
+    writer.add_rows(name, n, block_bytes_, [blocks = std::move(blocks_)](std::int64_t i, std::span<std::byte> out) {
+      const BlockRef& block = blocks[static_cast<std::size_t>(i)];
+      block.pool()->tier().read(out.data(), at::kCPU, block.data(), std::ssize(out));
+    });
   }
 
  private:
   const std::int64_t block_bytes_;
   std::unordered_map<const Block*, std::int64_t> indices_;
-  std::vector<std::span<const std::byte>> pieces_;
+  std::vector<BlockRef> blocks_;
 };
 
 std::span<const std::byte> bytes_of(const std::vector<std::int64_t>& numbers) {
@@ -74,8 +78,6 @@ std::vector<std::int64_t> add_blocks(SafetensorsWriter& writer, const std::strin
 }  // namespace
 
 void Cache::save(const std::string& path, const CacheSaveOptions& options) const {
-  check(device_.is_cpu(), ErrorKind::kUnsupported, "a cache on {} cannot be saved yet; only caches on the CPU can",
-        device_.str());
   check(options.token_ids.empty() || std::ssize(options.token_ids) == n_sequences(), ErrorKind::kInvalidArgument,
         "save: token ids of {} sequences were given with a cache that holds {}", options.token_ids.size(),
         n_sequences());

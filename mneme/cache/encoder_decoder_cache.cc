@@ -72,6 +72,19 @@ void EncoderDecoderCache::repeat_interleave(std::int64_t n) {
   on_both([&](Cache& cache) { cache.repeat_interleave(n); });
 }
 
+void EncoderDecoderCache::add_sequences(const EncoderDecoderCache& other) {
+  const auto started = [](const Cache& part, std::int64_t n) {
+    Cache copy = part.copy();
+    if (copy.n_sequences() == 0 && n > 0) copy.prepare(std::vector<std::int64_t>(static_cast<std::size_t>(n), 0));
+    return copy;
+  };
+  Cache self = started(self_, n_sequences()), cross = started(cross_, n_sequences());
+  self.add_sequences(started(other.self_, other.n_sequences()));
+  cross.add_sequences(started(other.cross_, other.n_sequences()));
+  self_ = std::move(self);
+  cross_ = std::move(cross);
+}
+
 void EncoderDecoderCache::reset() {
   self_.reset();
   cross_.reset();

@@ -69,6 +69,9 @@ class EncoderDecoderCache {
   void reorder(at::IntArrayRef beam_idx) { select(beam_idx); }
   void reorder(const at::Tensor& beam_idx);
   void repeat_interleave(std::int64_t n);
+  /// Those of another one behind these, as Cache::add_sequences. A part that is empty where its neighbour is not gets
+  /// sequences of no tokens: a source that was just written joins decoders that are under way.
+  void add_sequences(const EncoderDecoderCache& other);
   /// Empties both: ready for another source.
   void reset();
 

@@ -22,11 +22,18 @@ struct Store {
 
 /// One full block that is encoded, or moved as it is.
 struct Seal {
-  KvSequence* sequence;
-  std::int64_t b;
-  const std::byte* raw;  ///< on the host if it is encoded
+  const std::byte* source;  ///< the raw block
+  bool is_first;            ///< block 0
+  const std::byte* raw;     ///< the source, on the host if it is encoded
   BlockRef to;
   std::byte* codes;  ///< where the codes are made, on the host: `to` itself if it is memory there
+  bool written = true;
+};
+
+/// Block b of a sequence becomes sealed: what seals[i] makes, or nothing if retention let the block go.
+struct SealOf {
+  KvSequence* sequence;
+  std::int64_t b, i;
 };
 
 /// Where the compute device reads a sealed block.
@@ -60,8 +67,21 @@ void KvLayer::reset() noexcept {
 BlockCounts KvLayer::blocks_needed(std::span<const std::int64_t> counts) const {
   BlockCounts total;
   const KvSequence empty;
+  thread_local std::vector<const BlockList*> shared;  // whose open block is
+  shared.clear();
   for (std::size_t i = 0; i < counts.size(); ++i) {
-    total += (i < sequences_.size() ? sequences_[i] : empty).needed(storage_, counts[i], recording_);
+    const KvSequence& s = i < sequences_.size() ? sequences_[i] : empty;
+    total += s.needed(storage_, counts[i], recording_);
+    if (counts[i] > 0 && s.shares_tail()) shared.push_back(&s.raw());
+  }
+  // Where all that share an open block are about to write, the last of them finds it its own.
+  const auto tail = [](const BlockList* list) { return list->at(list->size() - 1).data(); };
+  std::ranges::sort(shared, {}, tail);
+  for (auto first = shared.begin(); first != shared.end();) {
+    const auto last =
+        std::find_if(first, shared.end(), [&](const BlockList* list) { return tail(list) != tail(*first); });
+    if (last - first == (*first)->n_sharing((*first)->size() - 1)) --total.raw;
+    first = last;
   }
   return total;
 }
@@ -109,48 +129,56 @@ void KvLayer::append(ops::Workspace& workspace, const KeyValueRows& rows, std::s
   }
 }
 
-/// Seals blocks of each sequence until it has targets[i] of them.
+/// Seals blocks of each sequence until it has targets[i] of them; a raw block that several of them share is sealed
+/// once.
 void KvLayer::seal(ops::Workspace& workspace, std::span<const std::int64_t> targets) {
   const ops::Workspace::Scope scope(workspace);
   thread_local std::vector<Seal> seals;
+  thread_local std::vector<SealOf> seals_of;
   seals.clear();
+  seals_of.clear();
   for (std::size_t i = 0; i < targets.size(); ++i) {
     KvSequence& s = sequences_[i];
     for (std::int64_t b = s.n_sealed(); b < targets[i]; ++b) {
-      Seal seal{.sequence = &s, .b = b, .raw = s.raw().at(b).data(), .to = {}, .codes = nullptr};
-      if (seal.raw) {
-        BlockPool& pool = storage_.pool_of_sealed(b);
-        seal.to = pool.take();
-        const bool in_place = pool.tier().resident() && pool.tier().device().is_cpu();
-        if (storage_.codec) seal.codes = in_place ? seal.to.data() : workspace.host_bytes(pool.block_bytes());
-        if (storage_.codec && !device().is_cpu()) {
-          std::byte* const on_host = workspace.host_bytes(layout().block_bytes());
-          copy_bytes(on_host, at::kCPU, seal.raw, device(), layout().block_bytes());
-          seal.raw = on_host;
-        }
+      const std::byte* const raw = s.raw().at(b).data();
+      auto seal = seals.end();
+      if (raw && !s.raw().owns(b)) seal = std::ranges::find(seals, raw, &Seal::source);
+      seals_of.push_back({&s, b, raw ? seal - seals.begin() : -1});
+      if (!raw || seal != seals.end()) continue;
+      BlockPool& pool = storage_.pool_of_sealed(b);
+      Seal made{.source = raw, .is_first = b == 0, .raw = raw, .to = pool.take(), .codes = nullptr};
+      const bool in_place = pool.tier().resident() && pool.tier().device().is_cpu();
+      if (storage_.codec) made.codes = in_place ? made.to.data() : workspace.host_bytes(pool.block_bytes());
+      if (storage_.codec && !device().is_cpu()) {
+        std::byte* const on_host = workspace.host_bytes(layout().block_bytes());
+        copy_bytes(on_host, at::kCPU, raw, device(), layout().block_bytes());
+        made.raw = on_host;
       }
-      seals.push_back(std::move(seal));
+      seals.push_back(std::move(made));
     }
   }
   std::vector<Seal>& work = seals;
   if (storage_.codec) {
     const std::int64_t n_heads = layout().n_heads;
-    ThreadPool::global().run(static_cast<std::int64_t>(work.size()) * n_heads, [&](std::int64_t task) noexcept {
+    ThreadPool::global().run(std::ssize(work) * n_heads, [&](std::int64_t task) noexcept {
       const Seal& s = work[static_cast<std::size_t>(task / n_heads)];
-      if (s.raw) storage_.codec->encode_head(s.raw, task % n_heads, s.b == 0, s.codes);
+      storage_.codec->encode_head(s.raw, task % n_heads, s.is_first, s.codes);
     });
   }
   for (Seal& s : work) {
-    if (s.sequence->n_sealed() != s.b) continue;  // behind one that could not be written
     try {
       const std::byte* const from = storage_.codec ? s.codes : s.raw;
       const at::Device where = storage_.codec ? at::kCPU : device();
-      if (s.raw && from != s.to.data()) s.to.pool()->tier().write(s.to.data(), from, s.to.pool()->block_bytes(), where);
+      if (from != s.to.data()) s.to.pool()->tier().write(s.to.data(), from, s.to.pool()->block_bytes(), where);
     } catch (const Error& error) {
       write_failure_ = error.what();
-      continue;
+      s.written = false;
     }
-    s.sequence->seal_next(storage_, std::move(s.to), recording_);
+  }
+  for (const SealOf& one : seals_of) {
+    if (one.sequence->n_sealed() != one.b) continue;  // behind one that could not be written
+    const Seal* const s = one.i < 0 ? nullptr : &work[static_cast<std::size_t>(one.i)];
+    if (!s || s->written) one.sequence->seal_next(storage_, s ? s->to : BlockRef(), recording_);
   }
   seals.clear();
 }
@@ -310,13 +338,6 @@ std::int64_t KvLayer::blocks_to_crop(std::int64_t n) const {
 
 void KvLayer::crop(std::int64_t n) {
   for (KvSequence& s : sequences_) s.crop(storage_, n);
-}
-
-void KvLayer::select(std::span<const std::int64_t> indices) {
-  std::vector<KvSequence> selected;
-  selected.reserve(indices.size());
-  for (const std::int64_t i : indices) selected.push_back(sequences_[static_cast<std::size_t>(i)]);
-  sequences_ = std::move(selected);
 }
 
 }  // namespace mneme

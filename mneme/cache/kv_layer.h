@@ -118,6 +118,13 @@ class KvLayer {
   /// Sequence i becomes a copy of what sequence indices[i] is. Shares blocks.
   void select(std::span<const std::int64_t> indices);
 
+  /// Adds the sequences of a layer of the same kind and the same pools behind those that are here. Shares blocks.
+  void add(KvLayer other);
+
+  /// From now on the layer is of these pools, those of a layer of the same kind: copies every block, each once. Throws
+  /// Error(kOutOfMemory) or Error(kIo); nothing changes then. O(length).
+  void move_to(const KvStorage& storage);
+
   /// Calls f(block) for every block that a sequence holds; shared ones come more than once.
   template <class F>
   void each_block(F&& f) const {

@@ -54,7 +54,7 @@ BlockCounts KvSequence::needed(const KvStorage& storage, std::int64_t n, bool re
     if (!storage.seals()) held += std::min(blocks_of(storage.retention.sinks()), first_held_ / kBlockTokens);
     counts.raw = std::min(counts.raw, std::max<std::int64_t>(1, most.raw - held));
   }
-  if (length_ % kBlockTokens != 0 && !raw_.owns(raw_.size() - 1)) ++counts.raw;  // a shared tail is copied
+  if (shares_tail()) ++counts.raw;
   if (storage.seals()) {
     std::int64_t sealed = storage.n_sealed_for(after - 1) - n_sealed();
     if (sealed > 0 && n_sealed() == 0) counts.first = 1, --sealed;
@@ -63,6 +63,8 @@ BlockCounts KvSequence::needed(const KvStorage& storage, std::int64_t n, bool re
   }
   return counts;
 }
+
+bool KvSequence::shares_tail() const { return length_ % kBlockTokens != 0 && !raw_.owns(raw_.size() - 1); }
 
 void KvSequence::reserve(const KvStorage& storage, std::int64_t length) {
   raw_.reserve(blocks_of(length));
@@ -113,6 +115,16 @@ KvSequence::KvSequence(const KvStorage& storage, Parts parts)
   if (length_ % kBlockTokens != 0 && parts.raw.back()) parts.raw.back() = storage.raw_pool->take_copy(parts.raw.back());
   for (BlockRef& block : parts.raw) raw_.push_back(std::move(block));
   for (BlockRef& block : parts.sealed) sealed_.push_back(std::move(block));
+}
+
+KvSequence KvSequence::copied_to(const KvStorage& storage, BlockCopies& copies) const {
+  KvSequence copy;
+  copy.raw_ = copies.of(raw_, [&](std::int64_t) -> BlockPool& { return *storage.raw_pool; });
+  copy.sealed_ = copies.of(sealed_, [&](std::int64_t b) -> BlockPool& { return storage.pool_of_sealed(b); });
+  copy.length_ = length_;
+  copy.first_held_ = first_held_;
+  copy.stale_tail_ = stale_tail_;
+  return copy;
 }
 
 void KvSequence::seal_next(const KvStorage& storage, BlockRef sealed, bool recording) {

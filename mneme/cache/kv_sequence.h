@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "mneme/cache/block_copies.h"
 #include "mneme/cache/block_list.h"
 #include "mneme/cache/block_pool.h"
 #include "mneme/cache/retention.h"
@@ -67,6 +68,9 @@ class KvSequence {
   /// Blocks that appending n tokens may take at most.
   BlockCounts needed(const KvStorage& storage, std::int64_t n, bool recording) const;
 
+  /// Whether the open block is shared: the next token copies it.
+  bool shares_tail() const;
+
   /// Takes the memory of lists for up to `length` tokens.
   void reserve(const KvStorage& storage, std::int64_t length);
 
@@ -91,6 +95,9 @@ class KvSequence {
   /// fault_of(storage, parts) must be empty. The open block is copied: it will be written to.
   KvSequence(const KvStorage& storage, Parts parts);
   bool stale_tail() const noexcept { return stale_tail_; }
+
+  /// The same sequence in blocks of the pools of a storage of the same kind.
+  KvSequence copied_to(const KvStorage& storage, BlockCopies& copies) const;
 
   /// Adds block n_sealed(), which retention may have let go (an empty one then); its raw numbers go unless they are
   /// recorded for a crop.

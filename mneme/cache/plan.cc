@@ -196,6 +196,15 @@ std::int64_t LayerPlan::sealed_block_bytes() const {
 
 double LayerPlan::bytes_per_token() const { return static_cast<double>(sealed_block_bytes()) / kBlockTokens; }
 
+bool LayerPlan::is_like(const LayerPlan& other) const {
+  const bool same_codec = codec && other.codec
+                              ? codec->name() == other.codec->name() && codec->codes() == other.codec->codes()
+                              : codec == other.codec;
+  return same_codec && retention == other.retention && layout == other.layout &&
+         residual_blocks == other.residual_blocks && rotate_values == other.rotate_values &&
+         offloaded == other.offloaded && state == other.state;
+}
+
 CachePlan plan_cache(const CacheShape& shape, const CacheOptions& options) {
   check_options(shape, options);
   CachePlan plan{.layers = {}, .offload_device = offload_device_of(shape, options.config)};

@@ -43,6 +43,9 @@ struct LayerPlan {
   std::int64_t sealed_block_bytes() const;
   /// The same for each of its tokens.
   double bytes_per_token() const;
+  /// Whether a block of one layer says the same in the other, and which blocks are sealed: growth and folders apart,
+  /// all that was planned.
+  bool is_like(const LayerPlan& other) const;
 };
 
 /// A cache as its options and a model's shape make it.

@@ -1,6 +1,7 @@
 #include "mneme/cache/state_layer.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "mneme/base/error.h"
 #include "mneme/kernels/kernels.h"
@@ -266,6 +267,22 @@ void StateLayer::select(std::span<const std::int64_t> indices) {
   selected.reserve(indices.size());
   for (const std::int64_t i : indices) selected.push_back(sequences_[static_cast<std::size_t>(i)]);
   sequences_ = std::move(selected);
+}
+
+void StateLayer::add(StateLayer other) {
+  if (adopted_.empty()) adopted_ = other.adopted_;
+  std::ranges::move(other.sequences_, std::back_inserter(sequences_));
+}
+
+void StateLayer::move_to(const StateLayer& other) {
+  BlockCopies copies;
+  std::vector<StateSequence> moved;
+  moved.reserve(sequences_.size());
+  for (const StateSequence& s : sequences_) moved.push_back(s.copied_to(*other.states_, *other.inputs_, copies));
+  sequences_ = std::move(moved);  // before their pools
+  states_ = other.states_;
+  inputs_ = other.inputs_;
+  adopted_.clear();
 }
 
 }  // namespace mneme

@@ -104,6 +104,13 @@ class StateLayer {
   /// Sequence i becomes a copy of what sequence indices[i] is. Shares blocks.
   void select(std::span<const std::int64_t> indices);
 
+  /// Adds the sequences of a layer of the same kind and the same pools behind those that are here. Shares blocks.
+  void add(StateLayer other);
+
+  /// From now on the layer is of the pools of another one of the same kind: copies every block, each once. Throws
+  /// Error(kOutOfMemory); nothing changes then.
+  void move_to(const StateLayer& other);
+
   /// Calls f(block) for every block that a sequence holds, of either pool; shared ones come more than once.
   template <class F>
   void each_block(F&& f) const {

@@ -42,6 +42,15 @@ std::string StateSequence::fault(bool recording) const {
   return "";
 }
 
+StateSequence StateSequence::copied_to(BlockPool& state_pool, BlockPool& input_pool, BlockCopies& copies) const {
+  StateSequence copy = *this;
+  copy.states = copies.of(states, state_pool);
+  copy.kept = copies.of(kept, state_pool);
+  copy.snapshots = copies.of(snapshots, [&](std::int64_t) -> BlockPool& { return state_pool; });
+  copy.inputs = copies.of(inputs, [&](std::int64_t) -> BlockPool& { return input_pool; });
+  return copy;
+}
+
 void StateSequence::keep() {
   kept = states;
   first_kept = computed;

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 
+#include "mneme/cache/block_copies.h"
 #include "mneme/cache/block_list.h"
 #include "mneme/cache/block_pool.h"
 
@@ -23,6 +24,9 @@ struct StateSequence {
 
   /// Why these parts cannot be a sequence, or nothing.
   std::string fault(bool recording) const;
+
+  /// The same sequence in blocks of other pools.
+  StateSequence copied_to(BlockPool& state_pool, BlockPool& input_pool, BlockCopies& copies) const;
 
   /// Makes the present what a crop goes back to if it goes back all the way.
   void keep();

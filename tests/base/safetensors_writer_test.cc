@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 
@@ -41,6 +42,31 @@ TEST(SafetensorsWriter, WritesWhatTheReaderReads) {
     EXPECT_EQ(std::vector<float>(values, values + 6), (std::vector<float>{1, 2, 3, 4, 5, 6}));
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(values) % 64, 0u);
   }
+}
+
+TEST(SafetensorsWriter, MakesRowsAsTheyAreWritten) {
+  const TempFolder folder;
+  const std::string path = folder.path() + "/x";
+  SafetensorsWriter writer;
+  const std::vector<float> before = {1, 2, 3};
+  writer.add("before", "F32", {3}, {std::as_bytes(std::span(before))});
+  writer.add_rows("rows", 3, 5, [](std::int64_t i, std::span<std::byte> row) {
+    std::ranges::fill(row, static_cast<std::byte>(10 + i));
+  });
+  writer.add_rows("none", 0, 5, [](std::int64_t, std::span<std::byte>) { ADD_FAILURE(); });
+  writer.write(path);
+  const SafetensorsFile file(path);
+  for (const SafetensorsFile::Tensor& tensor : file.tensors()) {
+    if (tensor.name != "rows") continue;
+    EXPECT_EQ(tensor.shape, (std::vector<std::int64_t>{3, 5}));
+    EXPECT_EQ(tensor.data[4], std::byte{10});
+    EXPECT_EQ(tensor.data[5], std::byte{11});
+    EXPECT_EQ(tensor.data[14], std::byte{12});
+  }
+  writer.add_rows("broken", 1, 5, [](std::int64_t, std::span<std::byte>) { throw Error(ErrorKind::kIo, "no row"); });
+  EXPECT_THAT(thrown(ErrorKind::kIo, [&] { writer.write(path); }), HasSubstr("no row"));
+  EXPECT_EQ(SafetensorsFile(path).tensors().size(), 3u);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
 }
 
 TEST(SafetensorsWriter, ReplacesAFileAsAWhole) {

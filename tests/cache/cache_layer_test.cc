@@ -103,6 +103,33 @@ TEST(CacheLayer, EveryPartTakesPartInEveryOperation) {
   EXPECT_EQ(cache.layers()[1].keys().size(2), 5);
 }
 
+TEST(CacheLayer, SequencesOfEveryPartJoin) {
+  for (const bool of_one_family : {true, false}) {
+    Cache cache(hybrid(), {});
+    Cache other = of_one_family ? cache.copy() : Cache(hybrid(), {});
+    for (Cache* c : {&cache, &other}) c->activate_past_recording();
+    append(cache, {3, 70});
+    append(other, {130}, 2.0f);
+    cache.add_sequences(other);
+    append(cache, {1, 1, 1});
+    expect_lengths(cache, {4, 71, 131});
+    EXPECT_EQ(state_of(cache, 0, 2), 261);
+    EXPECT_EQ(state_of(other, 2, 0), 260);
+    cache.crop(-3);
+    append(cache, {1, 1, 1}, 0.5f);
+    EXPECT_EQ(state_of(cache, 0, 0), 1.5f);
+    EXPECT_EQ(state_of(cache, 2, 1), 68.5f);
+    EXPECT_EQ(state_of(cache, 2, 2), 256.5f);
+    cache.add_sequences(cache);  // with a crop that is replayed only now
+    cache.crop(-1);
+    cache.add_sequences(other);
+    append(cache, Counts(7, 1));
+    EXPECT_EQ(state_of(cache, 0, 5), 257);
+    EXPECT_EQ(state_of(cache, 2, 6), 261);
+    expect_lengths(other, {130});
+  }
+}
+
 // B1 and B5: 0, 1, all, and more than all; a refusal leaves every part as it was.
 TEST(CacheLayer, ACropHappensInEveryPartOrInNone) {
   for (const std::int64_t n : {0, 1, 6}) {

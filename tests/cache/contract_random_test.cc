@@ -41,7 +41,7 @@ class Program {
   void take_step(CheckedCache& c) {
     const std::int64_t n = c.n_sequences();
     if (n == 0) return c.append(Counts(static_cast<std::size_t>(1 + below(3)), 1 + below(70)));
-    switch (below(17)) {
+    switch (below(18)) {
       case 0: return fork(c);
       case 1: return crop(c);
       case 2: return crop(c);
@@ -52,6 +52,7 @@ class Program {
       case 7: return poison(c);
       case 8: return update(c);
       case 9: return c.reload(folder_.path() + "/cache.safetensors");
+      case 10: return join(c);
       default: return append(c);
     }
   }
@@ -98,6 +99,14 @@ class Program {
     Counts rows;
     for (std::int64_t i = 1 + below(kMostRows); i > 0; --i) rows.push_back(below(c.n_sequences()));
     c.select(rows);
+  }
+
+  /// The sequences of any of the forks, itself included.
+  void join(CheckedCache& c) {
+    const CheckedCache& other = forks_[static_cast<std::size_t>(below(std::ssize(forks_)))];
+    if (c.n_sequences() + other.n_sequences() > kMostRows) return;
+    if (c.reference().front().recording == other.reference().front().recording) return c.add(other);
+    testing::thrown(ErrorKind::kFailedPrecondition, [&] { c.add(other); });
   }
 
   void fork(CheckedCache& c) {

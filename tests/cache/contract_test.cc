@@ -97,63 +97,6 @@ TEST(Contract, ThroughAtenItHoldsTheSame) {
   });
 }
 
-// Rows.
-
-TEST(ContractRows, ReorderSelectAndRepeat) {
-  for_each_kind([](const CacheKind& kind) {
-    CheckedCache c(kind);
-    ASSERT_NO_FATAL_FAILURE(c.append({70, 70, 70}));
-    c.select({2, 0, 0});
-    ASSERT_NO_FATAL_FAILURE(c.expect_same());
-    ASSERT_NO_FATAL_FAILURE(c.append({1, 2, 3}));
-    c.select({1});
-    c.repeat(3);
-    ASSERT_NO_FATAL_FAILURE(c.expect_same());
-    ASSERT_NO_FATAL_FAILURE(c.append({64, 1, 1}));
-    const Counts back = {2, 1, 0};
-    c.select(back);
-    ASSERT_NO_FATAL_FAILURE(c.append({1, 1, 1}));
-    EXPECT_THAT(refused(c, ErrorKind::kOutOfRange,
-                        [&] {
-                          c.cache().reorder({0, 3, 1});
-                        }),
-                ::testing::AllOf(HasSubstr("sequence 3"), HasSubstr("holds 3")));
-    refused(c, ErrorKind::kOutOfRange, [&] { c.cache().select({-1}); });
-    refused(c, ErrorKind::kInvalidArgument, [&] { c.cache().repeat_interleave(0); });
-    c.select({});
-    EXPECT_EQ(c.cache().n_sequences(), 0);
-  });
-}
-
-TEST(ContractRows, ReorderByTensor) {
-  CheckedCache a({.layers = {testing::layer_of(Retention::all())}});
-  ASSERT_NO_FATAL_FAILURE(a.append({3, 5}));
-  a.cache().reorder(at::tensor({1, 0}, at::kInt));
-  EXPECT_EQ(a.cache().lengths(), (Counts{5, 3}));
-}
-
-// Keys of ones and values of twos keep their own numbers and rows through everything.
-TEST(ContractRows, KeysAndValuesKeepTheirOwn) {
-  for_each_kind([](const CacheKind& kind) {
-    Cache cache = kind.make();
-    for (std::size_t l = 0; l < kind.layers.size(); ++l) {
-      const at::Tensor rows = at::arange(1, 4, at::kFloat).view({3, 1, 1, 1});
-      cache.update(rows.expand({3, 2, 2, kind.layers[l].key_dim}),
-                   (10 * rows).expand({3, 2, 2, kind.layers[l].value_dim}), static_cast<std::int64_t>(l));
-    }
-    cache.repeat_interleave(2);
-    cache.reorder({5, 0, 2});
-    for (const CacheLayer& layer : cache.layers()) {
-      const at::Tensor expected = at::tensor({3.0f, 1.0f, 2.0f}).view({3, 1, 1, 1});
-      EXPECT_TRUE((layer.keys().to(at::kFloat) == expected).all().item<bool>());
-      // Rotating there and back rounds twice.
-      EXPECT_TRUE(at::allclose(layer.values().to(at::kFloat), 10 * expected.expand_as(layer.values()),
-                               layer.attention().storage().rotate_values ? 1e-2 : 0, 0));
-      EXPECT_EQ(layer.keys().sizes().slice(0, 2), at::IntArrayRef({3, 2}));
-    }
-  });
-}
-
 TEST(ContractReset, IsAsNew) {
   for_each_kind([](const CacheKind& kind) {
     CheckedCache c(kind);

@@ -155,6 +155,30 @@ TEST(EncoderDecoderCache, CopiesDivergeAndShareBlocks) {
   });
 }
 
+// Of another source each, in the middle of a text and before its first token.
+TEST(EncoderDecoderCache, SequencesJoinInBothParts) {
+  for_each_pair([](EncoderDecoderCache cache) {
+    EncoderDecoderCache fork = cache.copy();
+    write_cross(cache, 2, 70);
+    append(cache, 2, 5);
+    write_cross(fork, 1, 100);
+    EncoderDecoderCache unread = fork.copy();
+    append(fork, 1, 3);
+    const at::Tensor cross = fork.cross_attention_cache().layers()[1].values().clone();
+    cache.add_sequences(fork);
+    cache.add_sequences(unread);
+    EXPECT_THAT(cache.lengths(), ElementsAre(5, 5, 3, 0));
+    EXPECT_THAT(cache.cross_lengths(), ElementsAre(70, 70, 100, 100));
+    cache.select({3});
+    append(cache, 1, 2);
+    EXPECT_THAT(cache.lengths(), ElementsAre(2));
+    EXPECT_TRUE(at::equal(cache.cross_attention_cache().layers()[1].values(), cross));
+    unread.add_sequences(cache);
+    EXPECT_THAT(unread.lengths(), ElementsAre(0, 2));
+    EXPECT_THAT(fork.lengths(), ElementsAre(3));
+  });
+}
+
 TEST(EncoderDecoderCache, WhatOnePartRefusesChangesNeither) {
   EncoderDecoderCache cache(StaticCache(kShape, {.max_cache_len = 10, .max_batch_size = 2}), DynamicCache(kShape));
   write_cross(cache, 2, 70);
@@ -165,6 +189,9 @@ TEST(EncoderDecoderCache, WhatOnePartRefusesChangesNeither) {
   EXPECT_EQ(cache.cross_lengths().size(), 2u);
   EXPECT_EQ(cache.lengths().size(), 2u);
   thrown(ErrorKind::kInvalidArgument, [&] { cache.repeat_interleave(0); });
+  EXPECT_THAT(thrown(ErrorKind::kInvalidArgument, [&] { cache.add_sequences(cache); }), HasSubstr("max_batch_size"));
+  EXPECT_EQ(cache.cross_lengths().size(), 2u);
+  EXPECT_EQ(cache.lengths().size(), 2u);
 }
 
 TEST(EncoderDecoderCache, AnEmptyOneRefusesSequencesThatAreNotThere) {

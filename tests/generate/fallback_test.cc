@@ -6,6 +6,7 @@
 #include "mneme/base/log.h"
 #include "tests/generate/golden.h"
 #include "tests/support/default_model.h"
+#include "tests/support/random_model.h"
 #include "tests/support/thrown.h"
 
 namespace mneme {
@@ -62,20 +63,32 @@ TEST(FallbackTest, ABudgetThatIsTooSmallForBothIsAnError) {
   });
 }
 
-// The example of transformers' documents: 40 beams over a long prompt.
+/// The example of transformers' documents: 40 beams over a long prompt.
+void expect_forty_beams_fall_back(const CausalLM& model, std::int64_t vocabulary) {
+  const Ids prompt = some_ids(1000, 1, vocabulary);
+  GenerateOptions options{.max_new_tokens = 2, .num_beams = 40, .eos_token_id = Ids{}};
+  const GenerateOutput expected = model.generate(tensor_of({prompt}), options);
+  options.cache_config.max_cache_bytes = budget_between(model, prompt, options);
+  thrown(ErrorKind::kOutOfMemory, [&] { model.generate(tensor_of({prompt}), options); });
+  options.offload_if_out_of_memory = true;
+  const GenerateOutput output = model.generate(tensor_of({prompt}), options);
+  EXPECT_EQ(output.new_tokens, expected.new_tokens);
+  EXPECT_EQ(output.sequences_scores, expected.sequences_scores);
+  EXPECT_EQ(output.cache_implementation, "offloaded");
+  EXPECT_LE(output.cache_bytes, *options.cache_config.max_cache_bytes);
+}
+
+TEST(FallbackTest, FortyBeamsOverAThousandTokensOfARandomModel) {
+  const testing::TempFolder folder;
+  const auto model = AutoModelForCausalLM::from_pretrained(testing::random_checkpoint().write(folder));
+  expect_forty_beams_fall_back(*model, 512);
+}
+
 TEST(FallbackTest, FortyBeamsOverAThousandTokensOfTheDefaultModel) {
   const std::string path = testing::default_model_path();
   if (path.empty()) GTEST_SKIP() << testing::kNoDefaultModel;
   const auto model = AutoModelForCausalLM::from_pretrained(path, {.dtype = at::kBFloat16});
-  const Ids prompt = some_ids(1000, 1, 40000);
-  GenerateOptions options{.max_new_tokens = 2, .num_beams = 40, .eos_token_id = Ids{}};
-  const GenerateOutput expected = model->generate(tensor_of({prompt}), options);
-  options.cache_config.max_cache_bytes = budget_between(*model, prompt, options);
-  options.offload_if_out_of_memory = true;
-  const GenerateOutput output = model->generate(tensor_of({prompt}), options);
-  EXPECT_EQ(output.new_tokens, expected.new_tokens);
-  EXPECT_EQ(output.sequences_scores, expected.sequences_scores);
-  EXPECT_EQ(output.cache_implementation, "offloaded");
+  expect_forty_beams_fall_back(*model, 40000);
 }
 
 }  // namespace

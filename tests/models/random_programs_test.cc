@@ -2,6 +2,7 @@
 // ids that it holds.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 
 #include "mneme/models/ragged.h"
@@ -50,7 +51,7 @@ class Program {
   std::int64_t below(std::int64_t n) { return static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(n)); }
 
   void take_step(Branch& b) {
-    switch (below(9)) {
+    switch (below(10)) {
       case 0:
         b.cache.activate_past_recording();
         b.recorded = std::max<std::int64_t>(b.recorded, 0);
@@ -64,12 +65,13 @@ class Program {
         b.cache.save(folder_.path() + "/x");
         b.cache = Cache::load(folder_.path() + "/x", model_.cache_shape());
         return;
+      case 5: return join(b, branches_[static_cast<std::size_t>(below(std::ssize(branches_)))]);
       default: return append(b);
     }
   }
 
   void append(Branch& b) {
-    if (std::ssize(b.ids.front()) > 250) {
+    if (std::ranges::any_of(b.ids, [](const Ids& ids) { return ids.size() > 250; })) {
       b.cache.reset();
       b = {std::move(b.cache), std::vector<Ids>(static_cast<std::size_t>(1 + below(3)))};
     }
@@ -92,7 +94,15 @@ class Program {
     b.cache.crop(-n);
     for (Ids& ids : b.ids) ids.resize(ids.size() - static_cast<std::size_t>(n));
     b.recorded = std::min<std::int64_t>(b.recorded, 0);
-    if (b.ids.front().empty()) append(b);
+    if (std::ranges::any_of(b.ids, &Ids::empty)) append(b);
+  }
+
+  void join(Branch& b, const Branch& other) {
+    if (std::ssize(b.ids) + std::ssize(other.ids) > kMostRows || (b.recorded < 0) != (other.recorded < 0)) return;
+    b.cache.add_sequences(other.cache);
+    const std::vector<Ids> added = other.ids;  // `other` may be this one
+    b.ids.insert(b.ids.end(), added.begin(), added.end());
+    b.recorded = std::min(b.recorded, other.recorded);
   }
 
   void reorder(Branch& b) {

@@ -48,9 +48,9 @@ class CheckedCache {
   }
 
   /// Saves the cache and goes on with what is loaded from the file.
-  void reload(const std::string& path) {
+  void reload(const std::string& path, const CacheLoadOptions& options = {}) {
     cache_.save(path);
-    cache_ = Cache::load(path, kind_.shape());
+    cache_ = Cache::load(path, kind_.shape(), options);
   }
 
   /// Appends tokens and attends from each, as a model does; every output must have the bits that attention over the
@@ -141,6 +141,13 @@ class CheckedCache {
     for (std::int64_t i = 0; i < n_sequences(); ++i) rows.insert(rows.end(), static_cast<std::size_t>(n), i);
     cache_.repeat_interleave(n);
     for (ReferenceLayer& layer : layers_) layer.select(rows);
+  }
+  void add(const CheckedCache& other) {
+    cache_.add_sequences(other.cache_);
+    for (std::size_t l = 0; l < layers_.size(); ++l) {
+      const std::vector<ReferenceLayer::Sequence> added = other.layers_[l].sequences;  // `other` may be this one
+      layers_[l].sequences.insert(layers_[l].sequences.end(), added.begin(), added.end());
+    }
   }
   void reset() {
     cache_.reset();
