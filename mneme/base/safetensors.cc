@@ -52,9 +52,11 @@ class HeaderReader {
           "{}: {} has an unknown \"dtype\" {} in the header", file_, printable(name), printable(dtype.dump()));
     require(shape.is_array(), name, "has a \"shape\" that is not a list");
     require(offsets.is_array() && offsets.size() == 2, name, "has \"data_offsets\" that are not two numbers");
+    // Not inside the braces below: GCC 12 destroys what stands there already twice if a later initializer throws.
+    const std::uint64_t begin = number(name, offsets[0]), end = number(name, offsets[1]);
     Entry entry{.tensor = {.name = name, .dtype = dtype.get<std::string>(), .shape = {}, .data = {}},
-                .begin = number(name, offsets[0]),
-                .end = number(name, offsets[1])};
+                .begin = begin,
+                .end = end};
     for (const Json& size : shape) entry.tensor.shape.push_back(static_cast<std::int64_t>(number(name, size)));
     return entry;
   }

@@ -14,7 +14,7 @@ void add_model_flag(CLI::App& app, std::string& path) {
 
 void add_model_flags(CLI::App& app, tasks::ModelRequest& model) {
   add_model_flag(app, model.path);
-  app.add_option("--dtype", model.dtype, "auto (as stored), float32, bfloat16 or float16 [auto]")
+  app.add_option("--dtype", model.dtype, "auto (as stored), int8 (linear layers), float32, bfloat16 or float16 [auto]")
       ->group("Model")
       ->type_name("NAME");
   app.add_option("--device", model.device, "cpu or cuda [cpu]")->group("Model")->type_name("NAME");

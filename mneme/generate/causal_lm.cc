@@ -40,9 +40,7 @@ GenerateOutput CausalLM::generate(const EncodedInputs& inputs, const GenerateOpt
 std::shared_ptr<const CausalLM> AutoModelForCausalLM::from_pretrained(const std::string& path,
                                                                       const LoadOptions& options) {
   const c10::InferenceMode inference;
-  std::optional<DType> dtype;
-  if (options.dtype) dtype = ops::dtype_of(*options.dtype);
-  std::unique_ptr<const Model> model = load_model(path, dtype, options.device);
+  std::unique_ptr<const Model> model = load_model(path, arithmetic_of(options.dtype), options.device);
   GenerationConfig generation = GenerationConfig::from_pretrained(path, model->config());
   return std::make_shared<const CausalLM>(std::move(model), std::move(generation));
 }

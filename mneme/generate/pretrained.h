@@ -6,15 +6,20 @@
 
 #include "mneme/cache/shape.h"
 #include "mneme/models/config.h"
+#include "mneme/models/registry.h"
 
 namespace mneme {
 
 /// How from_pretrained loads a model of any kind.
 struct LoadOptions {
-  std::optional<at::ScalarType> dtype =
-      {};  ///< at::kFloat | at::kBFloat16 | at::kHalf; unset: as the checkpoint is stored
+  /// at::kFloat | at::kBFloat16 | at::kHalf: all weights in this dtype; at::kChar: linear layers in int8, a scale for
+  /// each 32 weights; unset: as the checkpoint is stored, the integers of a GGUF file too.
+  std::optional<at::ScalarType> dtype = {};
   at::Device device = at::kCPU;
 };
+
+/// What a dtype asks of a model. Throws Error(kUnsupported) for any other type.
+Arithmetic arithmetic_of(std::optional<at::ScalarType> dtype);
 
 /// The config of a loaded model, with what loading decided. It turns into the CacheShape that caches are made from.
 struct LoadedConfig : ModelConfig {

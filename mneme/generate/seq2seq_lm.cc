@@ -113,9 +113,7 @@ GenerateOutput Seq2SeqLM::generate(const Seq2SeqInput& input, const GenerateOpti
 std::shared_ptr<const Seq2SeqLM> AutoModelForSeq2SeqLM::from_pretrained(const std::string& path,
                                                                         const LoadOptions& options) {
   const c10::InferenceMode inference;
-  std::optional<DType> dtype;
-  if (options.dtype) dtype = ops::dtype_of(*options.dtype);
-  std::unique_ptr<const Seq2SeqModel> model = load_seq2seq_model(path, dtype, options.device);
+  std::unique_ptr<const Seq2SeqModel> model = load_seq2seq_model(path, arithmetic_of(options.dtype), options.device);
   GenerationConfig generation = GenerationConfig::from_pretrained(path, model->config());
   return std::make_shared<const Seq2SeqLM>(std::move(model), std::move(generation));
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "mneme/base/dtype.h"
+#include "mneme/base/weight_format.h"
 #include "mneme/kernels/visibility.h"
 
 /// CPU kernels: raw pointers and sizes in, nothing thrown, no allocation, no threads of their own. `ops/` checks
@@ -17,14 +18,16 @@
 ///
 ///   float32, float16   panel [inner][16]
 ///   bfloat16           panel [inner/2][16][2], inner padded with zeros to a multiple of 32
+///   coded weights      coded_panel.h
 ///
 /// and its order of summation is fixed for each output element:
 ///
 ///   float32, float16   one chain of fused multiply-adds over the inner dimension, from zero
 ///   bfloat16           for each 32 inner elements, the even and the odd products in two chains from zero; their sum is
 ///                      added to the accumulator: the order of AMX's tdpbf16ps
+///   coded weights      integers, and one chain over groups of 32: product_coded.h
 ///
-/// Left-hand rows are float32; for bfloat16 `prepare` rounds them first.
+/// Left-hand rows are float32; for bfloat16 and coded weights `prepare` rounds them first.
 namespace mneme::kernels {
 
 inline constexpr std::int64_t kPanel = 16;
@@ -118,14 +121,17 @@ inline constexpr std::int64_t kMaxAttendRows = 48;
   return 16 + round_up(value_dim, kPanel);
 }
 
-/// What depends on the format of weights or cache blocks.
-struct FormatKernels {
+/// What depends on the format of weights.
+struct ProductKernels {
   /// Bytes of one prepared row; 0: float32 rows are used as they are.
   std::int64_t (*prepared_bytes)(std::int64_t inner) noexcept;
   /// Rounds rows x [n_rows, inner] (x_stride floats apart) into the form `linear` and `attend` read, padded with zeros.
   void (*prepare)(const float* x, std::int64_t x_stride, std::int64_t n_rows, std::int64_t inner, void* out) noexcept;
   void (*linear)(const LinearArgs& args) noexcept;
+};
 
+/// What depends on the format of cache blocks.
+struct FormatKernels : ProductKernels {
   /// Attention over the blocks [begin, end) of one span into states [n_rows, attend_state_floats(value_dim)], which are
   /// initialized by the call. Blocks are taken in order; a block that a row cannot see leaves its state untouched.
   void (*attend)(const AttendArgs& args, std::int64_t begin, std::int64_t end, float* states) noexcept;
@@ -147,11 +153,16 @@ struct CodeKernels;  // code_kernels.h
 
 /// One instruction set's kernels.
 struct Table {
-  const char* name;          ///< "scalar", "avx2", "avx512", "amx"
-  FormatKernels formats[3];  ///< by DType
-  const CodeKernels* codes;  ///< for encoded blocks
+  const char* name;                          ///< "scalar", "avx2", "avx512", "amx"
+  FormatKernels formats[3];                  ///< by DType
+  const CodeKernels* codes;                  ///< for encoded blocks
+  ProductKernels coded[kWeightFormats - 3];  ///< by WeightFormat, from kQ4_0 on
 
   const FormatKernels& of(DType format) const { return formats[static_cast<int>(format)]; }
+  const ProductKernels& of(WeightFormat format) const {
+    if (!is_coded(format)) return of(static_cast<DType>(format));
+    return coded[static_cast<int>(format) - static_cast<int>(WeightFormat::kQ4_0)];
+  }
 
   /// Merges the state of a later span into that of the earlier ones, row by row. An empty span changes nothing.
   void (*merge_states)(float* total, const float* part, std::int64_t n_rows, std::int64_t value_dim) noexcept;

@@ -121,11 +121,34 @@ struct LanesAvx2 {
       return {_mm256_and_si256(lo, all), _mm256_and_si256(hi, all)};
     }
     Words operator|(Words b) const { return {_mm256_or_si256(lo, b.lo), _mm256_or_si256(hi, b.hi)}; }
+    Words operator+(Words b) const { return {_mm256_add_epi32(lo, b.lo), _mm256_add_epi32(hi, b.hi)}; }
     Words operator>>(int n) const { return {_mm256_srli_epi32(lo, n), _mm256_srli_epi32(hi, n)}; }
     Words operator<<(int n) const { return {_mm256_slli_epi32(lo, n), _mm256_slli_epi32(hi, n)}; }
     LanesAvx2 to_floats() const { return {_mm256_cvtepi32_ps(lo), _mm256_cvtepi32_ps(hi)}; }
     LanesAvx2 as_floats() const { return {_mm256_castsi256_ps(lo), _mm256_castsi256_ps(hi)}; }
   };
+
+  // Products of bytes are summed in pairs of 16 bits, which hold this many before they have to be widened.
+  template <int kBits>
+  static constexpr int kDotTerms = kBits == 4   ? 8
+                                   : kBits == 5 ? 4
+                                   : kBits == 6 ? 2
+                                                : 1;
+  template <int kBits>
+  static Words dot(Words codes, std::int32_t x) {
+    const __m256i four = _mm256_set1_epi32(x);
+    if constexpr (kBits == 8) {
+      return {_mm256_maddubs_epi16(_mm256_abs_epi8(codes.lo), _mm256_sign_epi8(four, codes.lo)),
+              _mm256_maddubs_epi16(_mm256_abs_epi8(codes.hi), _mm256_sign_epi8(four, codes.hi))};
+    } else {
+      return {_mm256_maddubs_epi16(codes.lo, four), _mm256_maddubs_epi16(codes.hi, four)};
+    }
+  }
+  static Words dot_add(Words a, Words b) { return {_mm256_add_epi16(a.lo, b.lo), _mm256_add_epi16(a.hi, b.hi)}; }
+  static Words dot_sums(Words a) {
+    const __m256i ones = _mm256_set1_epi16(1);
+    return {_mm256_madd_epi16(a.lo, ones), _mm256_madd_epi16(a.hi, ones)};
+  }
 
  private:
   static __m256i first_mask(int n) {

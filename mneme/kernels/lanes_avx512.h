@@ -102,11 +102,32 @@ struct LanesAvx512 {
       return {_mm512_and_si512(v, _mm512_set1_epi32(static_cast<int>(mask)))};
     }
     Words operator|(Words b) const { return {_mm512_or_si512(v, b.v)}; }
+    Words operator+(Words b) const { return {_mm512_add_epi32(v, b.v)}; }
     Words operator>>(int n) const { return {_mm512_srli_epi32(v, static_cast<unsigned>(n))}; }
     Words operator<<(int n) const { return {_mm512_slli_epi32(v, static_cast<unsigned>(n))}; }
     LanesAvx512 to_floats() const { return {_mm512_cvtepi32_ps(v)}; }
     LanesAvx512 as_floats() const { return {_mm512_castsi512_ps(v)}; }
   };
+
+  // Products of bytes are summed in pairs of 16 bits, which hold this many before they have to be widened.
+  template <int kBits>
+  static constexpr int kDotTerms = kBits == 4   ? 8
+                                   : kBits == 5 ? 4
+                                   : kBits == 6 ? 2
+                                                : 1;
+  template <int kBits>
+  static Words dot(Words codes, std::int32_t x) {
+    const __m512i four = _mm512_set1_epi32(x);
+    if constexpr (kBits == 8) {
+      const __m512i signed_four =
+          _mm512_mask_sub_epi8(four, _mm512_movepi8_mask(codes.v), _mm512_setzero_si512(), four);
+      return {_mm512_maddubs_epi16(_mm512_abs_epi8(codes.v), signed_four)};
+    } else {
+      return {_mm512_maddubs_epi16(codes.v, four)};
+    }
+  }
+  static Words dot_add(Words a, Words b) { return {_mm512_add_epi16(a.v, b.v)}; }
+  static Words dot_sums(Words a) { return {_mm512_madd_epi16(a.v, _mm512_set1_epi16(1))}; }
 
  private:
   static __mmask16 below(int n) { return static_cast<__mmask16>(n <= 0 ? 0u : n >= 16 ? 0xffffu : (1u << n) - 1u); }

@@ -177,6 +177,10 @@ struct LanesScalar {
     Words operator|(Words b) const {
       return each([&](int i) { return u[i] | b.u[i]; });
     }
+    /// As integers.
+    Words operator+(Words b) const {
+      return each([&](int i) { return u[i] + b.u[i]; });
+    }
     /// By 0 to 31.
     Words operator>>(int n) const {
       return each([&](int i) { return u[i] >> n; });
@@ -192,6 +196,26 @@ struct LanesScalar {
       return LanesScalar::each([&](int i) { return std::bit_cast<float>(u[i]); });
     }
   };
+
+  /// Integer dot products: lane i gets the sum over j of codes' byte 4i + j times byte j of x, which is signed and
+  /// above -128. Codes are unsigned and below 2^kBits, or signed where kBits is 8. What `dot` returns is an instruction
+  /// set's own form of a sum: `dot_add` may add kDotTerms of them, `dot_sums` makes integers of the result.
+  template <int kBits>
+  static constexpr int kDotTerms = 8;
+  template <int kBits>
+  static Words dot(Words codes, std::int32_t x) {
+    return Words::each([&](int i) {
+      std::int32_t sum = 0;
+      for (int j = 0; j < 32; j += 8) {
+        const std::uint32_t code = codes.u[i] >> j & 0xffu;
+        const std::int32_t value = kBits == 8 ? static_cast<std::int8_t>(code) : static_cast<std::int32_t>(code);
+        sum += value * static_cast<std::int8_t>(static_cast<std::uint32_t>(x) >> j & 0xffu);
+      }
+      return static_cast<std::uint32_t>(sum);
+    });
+  }
+  static Words dot_add(Words a, Words b) { return a + b; }
+  static Words dot_sums(Words a) { return a; }
 };
 
 }  // namespace mneme::kernels

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "mneme/kernels/coded_panel.h"
 #include "mneme/kernels/product.h"
 
 namespace mneme::kernels {

@@ -6,10 +6,10 @@
 
 /// The one product that linear layers and attention share, written once over a Lanes type.
 ///
-/// A Format (Float32Format<L>, Float16Format<L>, BFloat16Format<L>, AmxFormat<L, Tiles>) says how the right-hand side
-/// is stored and in which order an output is summed. All have
+/// A Format (Float32Format<L>, Float16Format<L>, BFloat16Format<L>, AmxFormat<L, Tiles>, CodedProduct<L, ..>) says how
+/// the right-hand side is stored and in which order an output is summed. All have
 ///
-///   static constexpr DType kFormat;
+///   static constexpr DType kFormat;                           // CodedProduct<L, ..>: a WeightFormat
 ///   static std::int64_t prepared_bytes(std::int64_t inner);   // 0: product reads float32 rows as they are
 ///   static void prepare(const float* x, std::int64_t x_stride, std::int64_t n_rows, std::int64_t inner, void* out);
 ///   static void product(const ProductArgs& args);

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <utility>
+
 #include "mneme/kernels/attend_codes.h"
 #include "mneme/kernels/attention.h"
 #include "mneme/kernels/block_store.h"
@@ -10,6 +12,7 @@
 #include "mneme/kernels/linear.h"
 #include "mneme/kernels/matrix_scan.h"
 #include "mneme/kernels/product_bfloat16.h"
+#include "mneme/kernels/product_coded.h"
 #include "mneme/kernels/product_float.h"
 #include "mneme/kernels/scan.h"
 #include "mneme/kernels/tables.h"
@@ -17,13 +20,25 @@
 namespace mneme::kernels {
 
 template <class L, class Format>
+constexpr ProductKernels make_product_kernels() {
+  return {.prepared_bytes = Format::prepared_bytes, .prepare = Format::prepare, .linear = linear<L, Format>};
+}
+
+template <class L, class Format>
 constexpr FormatKernels make_format_kernels() {
-  return {.prepared_bytes = Format::prepared_bytes,
-          .prepare = Format::prepare,
-          .linear = linear<L, Format>,
-          .attend = attend<L, Format>,
-          .store_tokens = store_tokens<L, Format::kFormat>,
-          .load_tokens = load_tokens<L, Format::kFormat>};
+  FormatKernels kernels{};
+  static_cast<ProductKernels&>(kernels) = make_product_kernels<L, Format>();
+  kernels.attend = attend<L, Format>;
+  kernels.store_tokens = store_tokens<L, Format::kFormat>;
+  kernels.load_tokens = load_tokens<L, Format::kFormat>;
+  return kernels;
+}
+
+template <class L, int... kIndexes>
+constexpr void set_coded(Table& table, std::integer_sequence<int, kIndexes...>) {
+  constexpr int kFirst = static_cast<int>(WeightFormat::kQ4_0);
+  ((table.coded[kIndexes] = make_product_kernels<L, CodedProduct<L, static_cast<WeightFormat>(kFirst + kIndexes)>>()),
+   ...);
 }
 
 template <class L, class Format>
@@ -52,6 +67,7 @@ constexpr Table make_table(const char* name) {
   table.formats[static_cast<int>(DType::kBFloat16)] = make_format_kernels<L, BFloat16>();
   table.formats[static_cast<int>(DType::kFloat16)] = make_format_kernels<L, Float16Format<L>>();
   table.codes = &kCodeKernels<L, BFloat16>;
+  set_coded<L>(table, std::make_integer_sequence<int, kWeightFormats - 3>());
   table.merge_states = merge_states<L>;
   table.finish_states = finish_states<L>;
   table.rms_norm = rms_norm<L>;

@@ -144,9 +144,8 @@ ExpertsParts standard_experts(const Loader& load, const ModelConfig& c, const st
   const WeightRows down = joined(matrices(load, prefix, names.down, n, c.hidden_size, inner));
   ExpertsParts parts{.routing = routing, .activation = ops::activation_of(c.hidden_act)};
   parts.router = load.linear({{prefix + "gate", n}}, c.hidden_size);
-  parts.gate_up =
-      ops::GroupedLinear(n, 2 * inner, c.hidden_size, load.dtype, load.device, joined(std::move(both)).read);
-  parts.down = ops::GroupedLinear(n, c.hidden_size, inner, load.dtype, load.device, down.read);
+  parts.gate_up = load.grouped(n, joined(std::move(both)));
+  parts.down = load.grouped(n, down);
   return parts;
 }
 

@@ -46,10 +46,9 @@ std::unique_ptr<const Sublayer> load_experts(const Loader& load, const ModelConf
   const at::Tensor bias = load.matrix(prefix + "experts.gate_up_proj_bias", {n, 2 * inner});
   const WeightRows gate_up = picked(matrices(load, prefix + "experts.gate_up_proj", n, 2 * inner, width), order);
   const WeightRows down = matrices(load, prefix + "experts.down_proj", n, width, inner);
-  parts.gate_up = ops::GroupedLinear(n, 2 * inner, width, load.dtype, load.device, gate_up.read,
-                                     bias.flatten().index_select(0, at::tensor(order).to(load.device)).view_as(bias));
-  parts.down = ops::GroupedLinear(n, width, inner, load.dtype, load.device, down.read,
-                                  load.matrix(prefix + "experts.down_proj_bias", {n, width}));
+  parts.gate_up =
+      load.grouped(n, gate_up, bias.flatten().index_select(0, at::tensor(order).to(load.device)).view_as(bias));
+  parts.down = load.grouped(n, down, load.matrix(prefix + "experts.down_proj_bias", {n, width}));
   return experts(std::move(parts));
 }
 

@@ -56,10 +56,8 @@ class LatentAttention final : public Sublayer {
       keys.push_back(transposed(up, h * both, s_.plain));
       values.push_back(rows_of(up, h * both + s_.plain, s_.value));
     }
-    to_latent_ =
-        ops::GroupedLinear(s_.n_heads, s_.latent, s_.plain, load.dtype, load.device, joined(std::move(keys)).read);
-    from_latent_ =
-        ops::GroupedLinear(s_.n_heads, s_.value, s_.latent, load.dtype, load.device, joined(std::move(values)).read);
+    to_latent_ = load.grouped(s_.n_heads, joined(std::move(keys)));
+    from_latent_ = load.grouped(s_.n_heads, joined(std::move(values)));
     output_ = load.linear({{prefix + "o_proj", width}}, s_.n_heads * s_.value, c.attention_bias);
   }
 

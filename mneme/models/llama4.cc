@@ -81,8 +81,8 @@ std::unique_ptr<const Sublayer> load_experts(const Loader& load, const ModelConf
     gates_ups.push_back(transposed(gate_up, e * width, width));
     downs.push_back(transposed(down, e * inner, inner));
   }
-  parts.gate_up = ops::GroupedLinear(n, 2 * inner, width, load.dtype, load.device, joined(std::move(gates_ups)).read);
-  parts.down = ops::GroupedLinear(n, width, inner, load.dtype, load.device, joined(std::move(downs)).read);
+  parts.gate_up = load.grouped(n, joined(std::move(gates_ups)));
+  parts.down = load.grouped(n, joined(std::move(downs)));
   parts.shared = standard_feed_forward(load, c, prefix + "shared_expert.");
   return experts(std::move(parts));
 }

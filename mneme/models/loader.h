@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "mneme/models/loading.h"
+#include "mneme/ops/grouped_linear.h"
 
 namespace mneme {
 
@@ -19,7 +20,11 @@ struct Loader {
   }
   /// The same from rows of any kind; bias as `vector` gives it, or undefined.
   ops::Linear linear(const WeightRows& rows, const at::Tensor& bias = {}) const {
-    return ops::Linear(rows.n, rows.columns, dtype, device, rows.read, bias);
+    return ops::Linear(rows, dtype, device, bias);
+  }
+  /// n matrices of one shape, their rows one after the other, of which each input row goes through one.
+  ops::GroupedLinear grouped(std::int64_t n, const WeightRows& rows, const at::Tensor& bias = {}) const {
+    return ops::GroupedLinear(n, rows, dtype, device, bias);
   }
   at::Tensor vector(const std::string& name, std::int64_t n) const {
     return load_vector(weights, name, n, dtype, device);

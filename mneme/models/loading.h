@@ -8,25 +8,21 @@
 
 #include "mneme/models/weights.h"
 #include "mneme/ops/linear.h"
+#include "mneme/ops/weight_rows.h"
 
 namespace mneme {
 
-/// Rows of a weight matrix [out, in] as a linear layer reads them, whatever way they are stored. What is stored must
-/// outlive this.
-struct WeightRows {
-  std::int64_t n = 0, columns = 0;
-  ops::Linear::ReadRows read;
-};
+using ops::WeightRows;
 
-/// All rows of a stored tensor, or n of them.
+/// All rows of a stored tensor, or n of them; as integers too where its `linear_as` says so.
 WeightRows rows_of(const StoredTensor& tensor);
 WeightRows rows_of(const StoredTensor& tensor, std::int64_t first, std::int64_t n);
 /// Stored rows [first, first + n) are the inner dimension, columns are the outputs: how `x W` is kept (Conv1D,
-/// experts). Decoded once, here.
+/// experts). Decoded once, here; numbers only.
 WeightRows transposed(const StoredTensor& tensor, std::int64_t first, std::int64_t n);
-/// Row i is row order[i].
+/// Row i is row order[i]. Integers stay if all rows have one format.
 WeightRows picked(WeightRows rows, std::vector<std::int64_t> order);
-/// One after the other; columns must agree.
+/// One after the other; columns must agree. Integers stay if all parts have them.
 WeightRows joined(std::vector<WeightRows> parts);
 
 /// A part of a fused linear layer: rows of one stored matrix, and its bias.

@@ -132,9 +132,7 @@ class Mamba final : public Model {
     // One stored matrix gives the time step's low rank, B and C; the first goes through another product.
     const StoredTensor& mixed = weights.get(prefix + "x_proj.weight", {rank + 2 * n, channels});
     const auto rows_of_mixed = [&](std::int64_t first, std::int64_t rows) {
-      return ops::Linear(rows, channels, dtype(), device(), [&](std::int64_t from, std::int64_t count, float* out) {
-        read_rows(mixed, first + from, count, out);
-      });
+      return ops::Linear(rows_of(mixed, first, rows), dtype(), device());
     };
     Layer layer;
     layer.norm = vector(fmt::format("backbone.layers.{}.norm.weight", index), width);

@@ -29,11 +29,12 @@ std::vector<std::string> known_architectures() {
 namespace {
 
 template <class Factory>
-auto load(const std::string& path, const ModelConfig& config, Factory build, DType dtype, at::Device device) {
+auto load(const std::string& path, const ModelConfig& config, Factory build, const Arithmetic& arithmetic,
+          at::Device device) {
   check(device.is_cpu() || (device.is_cuda() && at::hasCUDA()), ErrorKind::kUnsupported,
         "device {} cannot be used: this LibTorch or this machine does not have it; use the CPU", device.str());
-  const Weights weights = Weights::open(path);
-  auto model = build(config, weights, dtype, device);
+  const Weights weights = Weights::open(path, arithmetic.linear_as);
+  auto model = build(config, weights, arithmetic.dtype.value_or(config.dtype), device);
   if (const std::vector<std::string> unused = weights.unused(); !unused.empty()) {
     warn(fmt::format("{}: {} tensors are not part of a {} model and were left out: {}{}", path, unused.size(),
                      config.model_type,
@@ -45,23 +46,23 @@ auto load(const std::string& path, const ModelConfig& config, Factory build, DTy
 
 }  // namespace
 
-std::unique_ptr<Model> load_model(const std::string& path, std::optional<DType> dtype, at::Device device) {
+std::unique_ptr<Model> load_model(const std::string& path, const Arithmetic& arithmetic, at::Device device) {
   const ModelConfig config = ModelConfig::from_pretrained(path);
   const Architecture& architecture = architecture_of(config.model_type);
   check(architecture.build != nullptr, ErrorKind::kUnsupported,
         "{}: {} is an encoder-decoder, not a causal language model; load it with AutoModelForSeq2SeqLM", path,
         config.model_type);
-  return load(path, config, architecture.build, dtype.value_or(config.dtype), device);
+  return load(path, config, architecture.build, arithmetic, device);
 }
 
-std::unique_ptr<Seq2SeqModel> load_seq2seq_model(const std::string& path, std::optional<DType> dtype,
+std::unique_ptr<Seq2SeqModel> load_seq2seq_model(const std::string& path, const Arithmetic& arithmetic,
                                                  at::Device device) {
   const ModelConfig config = ModelConfig::from_pretrained(path);
   const Architecture& architecture = architecture_of(config.model_type);
   check(architecture.build_seq2seq != nullptr, ErrorKind::kUnsupported,
         "{}: {} is a causal language model, not an encoder-decoder; load it with AutoModelForCausalLM", path,
         config.model_type);
-  return load(path, config, architecture.build_seq2seq, dtype.value_or(config.dtype), device);
+  return load(path, config, architecture.build_seq2seq, arithmetic, device);
 }
 
 }  // namespace mneme

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,12 +38,27 @@ const Architecture& architecture_of(const std::string& model_type);
 /// All rows, sorted by model type.
 std::vector<std::string> known_architectures();
 
-/// Loads a model: a folder as save_pretrained writes it, or a .gguf file. dtype: unset = as stored.
+/// In what a model computes: everything as the checkpoint stores it, or everything as numbers in one dtype.
+struct Arithmetic {
+  std::optional<DType> dtype;  ///< of numbers and of its caches; unset: the config's
+  LinearAs linear_as = LinearAs::kStored;
+
+  Arithmetic() = default;
+  Arithmetic(DType numbers) : dtype(numbers), linear_as(LinearAs::kNumbers) {}  // NOLINT(google-explicit-constructor)
+  /// Linear layers in int8, with a scale for each 32 weights.
+  static Arithmetic int8() {
+    Arithmetic result;
+    result.linear_as = LinearAs::kInt8;
+    return result;
+  }
+};
+
+/// Loads a model: a folder as save_pretrained writes it, or a .gguf file.
 /// Throws what ModelConfig, Weights and the architecture throw, Error(kUnsupported) for an encoder-decoder; warns of
 /// tensors that nothing asked for.
-std::unique_ptr<Model> load_model(const std::string& path, std::optional<DType> dtype, at::Device device);
+std::unique_ptr<Model> load_model(const std::string& path, const Arithmetic& arithmetic, at::Device device);
 /// The same for encoder-decoders, and only for them.
-std::unique_ptr<Seq2SeqModel> load_seq2seq_model(const std::string& path, std::optional<DType> dtype,
+std::unique_ptr<Seq2SeqModel> load_seq2seq_model(const std::string& path, const Arithmetic& arithmetic,
                                                  at::Device device);
 
 }  // namespace mneme

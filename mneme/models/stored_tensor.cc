@@ -8,6 +8,7 @@
 
 #include "mneme/base/dtype.h"
 #include "mneme/base/error.h"
+#include "mneme/base/ggml_block.h"
 
 namespace mneme {
 namespace {
@@ -102,6 +103,12 @@ void decode_mxfp4(const std::byte* data, std::int64_t n, float* out) {
   }
 }
 
+void decode_blocks(WeightFormat format, const std::byte* data, std::int64_t n, float* out) {
+  const CodedFormat layout = coded_format(format);
+  for (std::int64_t i = 0; i < n; i += layout.block_elements(), data += layout.block_bytes)
+    decode(format, data, out + i);
+}
+
 void decode(Storage storage, const std::byte* data, std::int64_t n, float* out) {
   switch (storage) {
     case Storage::kFloat32: std::memcpy(out, data, static_cast<std::size_t>(n) * sizeof(float)); return;
@@ -116,6 +123,11 @@ void decode(Storage storage, const std::byte* data, std::int64_t n, float* out) 
     case Storage::kQ4_0: return decode_q4_0(data, n, out);
     case Storage::kQ4_1: return decode_q4_1(data, n, out);
     case Storage::kQ8_0: return decode_q8_0(data, n, out);
+    case Storage::kQ5_0:
+    case Storage::kQ5_1:
+    case Storage::kQ4_K:
+    case Storage::kQ5_K:
+    case Storage::kQ6_K: return decode_blocks(*coded_format_of(storage), data, n, out);
   }
 }
 
@@ -128,7 +140,14 @@ float from_float4(unsigned bits) {
 
 float from_exponent(std::uint8_t e) { return std::ldexp(1.0f, static_cast<int>(e) - 127); }
 
+std::optional<WeightFormat> coded_format_of(Storage storage) {
+  if (storage < Storage::kQ4_0) return std::nullopt;
+  return static_cast<WeightFormat>(static_cast<int>(storage) - static_cast<int>(Storage::kQ4_0) +
+                                   static_cast<int>(WeightFormat::kQ4_0));
+}
+
 std::string_view name_of(Storage storage) {
+  if (const auto coded = coded_format_of(storage)) return name_of(*coded);
   switch (storage) {
     case Storage::kFloat32: return "float32";
     case Storage::kBFloat16: return "bfloat16";
@@ -137,27 +156,22 @@ std::string_view name_of(Storage storage) {
     case Storage::kFloat8E5M2: return "float8_e5m2";
     case Storage::kUInt8: return "uint8";
     case Storage::kMXFP4: return "MXFP4";
-    case Storage::kQ4_0: return "Q4_0";
-    case Storage::kQ4_1: return "Q4_1";
-    case Storage::kQ8_0: return "Q8_0";
+    default: return "?";
   }
-  return "?";
 }
 
 StorageBlock block_of(Storage storage) {
+  if (const auto coded = coded_format_of(storage)) {
+    const CodedFormat layout = coded_format(*coded);
+    return {layout.block_elements(), layout.block_bytes};
+  }
   switch (storage) {
     case Storage::kFloat32: return {1, 4};
-    case Storage::kBFloat16: return {1, 2};
+    case Storage::kBFloat16:
     case Storage::kFloat16: return {1, 2};
-    case Storage::kFloat8E4M3: return {1, 1};
-    case Storage::kFloat8E5M2: return {1, 1};
-    case Storage::kUInt8: return {1, 1};
     case Storage::kMXFP4: return {kBlock, 17};
-    case Storage::kQ4_0: return {kBlock, 18};
-    case Storage::kQ4_1: return {kBlock, 20};
-    case Storage::kQ8_0: return {kBlock, 34};
+    default: return {1, 1};
   }
-  return {1, 0};
 }
 
 std::int64_t StoredTensor::rows() const {
@@ -166,10 +180,19 @@ std::int64_t StoredTensor::rows() const {
   return n;
 }
 
-void read_rows(const StoredTensor& tensor, std::int64_t first, std::int64_t n, float* out) {
-  const std::int64_t rows = tensor.rows(), columns = tensor.columns();
+namespace {
+
+void check_rows(const StoredTensor& tensor, std::int64_t first, std::int64_t n) {
+  const std::int64_t rows = tensor.rows();
   check(first >= 0 && n >= 0 && first <= rows && n <= rows - first, ErrorKind::kOutOfRange,
         "{}: rows {} to {} were asked for, there are {}", tensor.name, first, first + n, rows);
+}
+
+}  // namespace
+
+void read_rows(const StoredTensor& tensor, std::int64_t first, std::int64_t n, float* out) {
+  const std::int64_t columns = tensor.columns();
+  check_rows(tensor, first, n);
   const StorageBlock block = block_of(tensor.storage);
   const std::int64_t row_bytes = columns / block.elements * block.bytes;
   if (tensor.row_order.empty()) {
@@ -187,6 +210,17 @@ void read_rows(const StoredTensor& tensor, std::int64_t first, std::int64_t n, f
   }
   if (tensor.scale != 1.0f) {
     for (std::int64_t i = 0; i < n * columns; ++i) out[i] *= tensor.scale;
+  }
+}
+
+void read_blocks(const StoredTensor& tensor, std::int64_t first, std::int64_t n, std::byte* out) {
+  check_rows(tensor, first, n);
+  const StorageBlock block = block_of(tensor.storage);
+  const std::int64_t row_bytes = tensor.columns() / block.elements * block.bytes;
+  for (std::int64_t r = 0; r < n; ++r) {
+    const std::int64_t place =
+        tensor.row_order.empty() ? first + r : tensor.row_order[static_cast<std::size_t>(first + r)];
+    std::memcpy(out + r * row_bytes, tensor.data.data() + place * row_bytes, static_cast<std::size_t>(row_bytes));
   }
 }
 

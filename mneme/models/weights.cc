@@ -36,7 +36,12 @@ std::optional<Storage> storage_of_ggml_type(std::uint32_t type) {
     case 1: return Storage::kFloat16;
     case 2: return Storage::kQ4_0;
     case 3: return Storage::kQ4_1;
+    case 6: return Storage::kQ5_0;
+    case 7: return Storage::kQ5_1;
     case 8: return Storage::kQ8_0;
+    case 12: return Storage::kQ4_K;
+    case 13: return Storage::kQ5_K;
+    case 14: return Storage::kQ6_K;
     case 30: return Storage::kBFloat16;
     case 39: return Storage::kMXFP4;
     default: return std::nullopt;
@@ -75,7 +80,7 @@ std::vector<std::int32_t> rows_by_halves(std::int64_t n_rows, std::int64_t n_hea
 
 }  // namespace
 
-Weights Weights::open(const std::string& path) {
+Weights Weights::open(const std::string& path, LinearAs linear_as) {
   namespace fs = std::filesystem;
   std::error_code ignored;
   Weights weights;
@@ -98,6 +103,7 @@ Weights Weights::open(const std::string& path) {
     weights.add_gguf(std::make_shared<GgufFile>(path));
   }
   weights.apply_scales();
+  for (auto& [name, entry] : weights.entries_) entry.tensor.linear_as = linear_as;
   return weights;
 }
 
@@ -210,7 +216,7 @@ const StoredTensor& Weights::get(const std::string& name, const std::vector<std:
   entry.used = true;
   check(entry.unsupported_type.empty(), ErrorKind::kUnsupported,
         "{}: the tensor {} has type {}; F32, F16, BF16, F8_E4M3, F8_E5M2, U8 of safetensors and F32, F16, BF16, Q4_0, "
-        "Q4_1, Q8_0, MXFP4 of GGUF can be read",
+        "Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K, Q6_K, MXFP4 of GGUF can be read",
         path_, name, entry.unsupported_type);
   check(entry.tensor.shape == shape, ErrorKind::kCorruptData,
         "{}: the tensor {} has shape [{}], the configuration asks for [{}]", path_, name,

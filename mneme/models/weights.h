@@ -19,7 +19,8 @@ class Weights {
  public:
   /// Throws Error(kIo) for missing files, Error(kCorruptData) for damaged ones, Error(kUnsupported) for a GGUF
   /// architecture without a table of names and for fp8 tensors with more than one scale. Reads headers only.
-  static Weights open(const std::string& path);
+  /// linear_as: what linear layers make of matrices.
+  static Weights open(const std::string& path, LinearAs linear_as = LinearAs::kNumbers);
 
   /// Whether this is a .gguf file, whose converters change some numbers.
   bool is_gguf() const { return path_.ends_with(".gguf"); }

@@ -20,17 +20,13 @@ struct Piece {
 
 }  // namespace
 
-GroupedLinear::GroupedLinear(std::int64_t n_groups, std::int64_t out_features, std::int64_t in_features, DType dtype,
-                             at::Device device, const Linear::ReadRows& read_rows, const at::Tensor& bias)
-    : n_groups_(n_groups), out_features_(out_features), in_features_(in_features), dtype_(dtype), device_(device) {
+GroupedLinear::GroupedLinear(std::int64_t n_groups, const WeightRows& rows, DType dtype, at::Device device,
+                             const at::Tensor& bias)
+    : n_groups_(n_groups), out_features_(rows.n / n_groups), in_features_(rows.columns) {
   if (bias.defined()) bias_ = bias.to(device, at::kFloat).contiguous();
-  packed_ = pack_weights(n_groups, out_features, in_features, dtype, device, read_rows);
-}
-
-std::int64_t GroupedLinear::group_bytes() const { return packed_bytes(out_features_, in_features_, dtype_, device_); }
-
-at::Tensor GroupedLinear::weight_tensor(std::int64_t group) const {
-  return ops::weight_tensor(packed_.data() + group * group_bytes(), out_features_, in_features_, dtype_, device_);
+  packed_ = device.is_cpu() && rows.coded.size() == 1
+                ? PackedWeights(n_groups, in_features_, rows.coded.front())
+                : PackedWeights(n_groups, out_features_, in_features_, dtype, device, rows.read);
 }
 
 void GroupedLinear::forward_through_aten(const Workspace& workspace, const Rows& x,
@@ -39,8 +35,9 @@ void GroupedLinear::forward_through_aten(const Workspace& workspace, const Rows&
     const std::int64_t first = group_starts[static_cast<std::size_t>(g)];
     const std::int64_t n = group_starts[static_cast<std::size_t>(g) + 1] - first;
     if (n == 0) continue;
-    const at::Tensor in = as_tensor(workspace, x).narrow(0, first, n).to(scalar_type(dtype_));
-    const at::Tensor product = at::matmul(in, weight_tensor(g).t()).to(at::kFloat);
+    const at::Tensor weights = packed_.tensor(g);
+    const at::Tensor in = as_tensor(workspace, x).narrow(0, first, n).to(weights.scalar_type());
+    const at::Tensor product = at::matmul(in, weights.t()).to(at::kFloat);
     as_tensor(workspace, y).narrow(0, first, n).copy_(bias_.defined() ? product + bias_[g] : product);
   }
 }
@@ -54,8 +51,8 @@ void GroupedLinear::forward(Workspace& workspace, const Rows& x, std::span<const
         y.n, y.width, std::ssize(group_starts) - 1, n_groups_, out_features_, in_features_);
   if (!workspace.uses_kernels()) return forward_through_aten(workspace, x, group_starts, y);
   const Workspace::Scope scope(workspace);
-  const kernels::FormatKernels& format = kernels::active().of(dtype_);
-  const PreparedRows rows = prepare_rows(workspace, dtype_, x);
+  const kernels::ProductKernels& format = kernels::active().of(packed_.format());
+  const PreparedRows rows = prepare_rows(workspace, packed_.format(), x);
 
   auto* pieces = reinterpret_cast<Piece*>(
       workspace.bytes((n_groups_ + x.n / kRowsPerTask) * static_cast<std::int64_t>(sizeof(Piece))));
@@ -66,7 +63,6 @@ void GroupedLinear::forward(Workspace& workspace, const Rows& x, std::span<const
       pieces[n_pieces++] = {g, row, std::min(kRowsPerTask, end - row)};
     }
   }
-  const std::int64_t bytes = kernels::panel_bytes(dtype_, in_features_);
   const std::int64_t steps = (n_panels(out_features_) + kPanelsPerTask - 1) / kPanelsPerTask;
   const float* bias = bias_.defined() ? bias_.const_data_ptr<float>() : nullptr;
   ThreadPool::global().run(n_pieces * steps, [&](std::int64_t i) noexcept {
@@ -74,7 +70,7 @@ void GroupedLinear::forward(Workspace& workspace, const Rows& x, std::span<const
     const std::int64_t panel = i % steps * kPanelsPerTask, column = panel * kPanel;
     format.linear({.x = rows.data + piece.first_row * rows.stride,
                    .x_stride = rows.stride,
-                   .panels = packed_.data() + piece.group * group_bytes() + panel * bytes,
+                   .panels = packed_.panel(piece.group, panel),
                    .bias = bias ? bias + piece.group * out_features_ + column : nullptr,
                    .y = y.row(piece.first_row) + column,
                    .y_stride = y.width,

@@ -16,10 +16,11 @@ namespace mneme::ops {
 class GroupedLinear {
  public:
   GroupedLinear() = default;
-  /// read_rows reads the groups' matrices one after the other: row g * out_features + r is row r of group g.
-  /// bias [n_groups, out_features] float32 or an undefined tensor. Throws Error(kOutOfMemory).
-  GroupedLinear(std::int64_t n_groups, std::int64_t out_features, std::int64_t in_features, DType dtype,
-                at::Device device, const Linear::ReadRows& read_rows, const at::Tensor& bias = {});
+  /// rows are those of the groups' matrices one after the other: row g * out_features + r is row r of group g. Kept as
+  /// integers where all are in one coded format and the device is the CPU. bias [n_groups, out_features] float32 or an
+  /// undefined tensor. Throws Error(kOutOfMemory).
+  GroupedLinear(std::int64_t n_groups, const WeightRows& rows, DType dtype, at::Device device,
+                const at::Tensor& bias = {});
 
   std::int64_t n_groups() const noexcept { return n_groups_; }
   std::int64_t in_features() const noexcept { return in_features_; }
@@ -32,14 +33,10 @@ class GroupedLinear {
  private:
   void forward_through_aten(const Workspace& workspace, const Rows& x, std::span<const std::int64_t> group_starts,
                             const Rows& y) const;
-  at::Tensor weight_tensor(std::int64_t group) const;  // [out, in]
-  std::int64_t group_bytes() const;
 
   std::int64_t n_groups_ = 0, out_features_ = 0, in_features_ = 0;
-  DType dtype_ = DType::kFloat32;
-  at::Device device_ = at::kCPU;
-  WeightMemory packed_;  // CPU: panels of each group; other devices: [groups, out, in] row-major
-  at::Tensor bias_;      // float32 on the device, or undefined
+  PackedWeights packed_;
+  at::Tensor bias_;  // float32 on the device, or undefined
 };
 
 }  // namespace mneme::ops

@@ -68,12 +68,12 @@ bool is_seq2seq(const std::string& path) {
 }
 
 std::optional<DType> dtype_of(const ModelRequest& request) {
-  if (request.dtype == "auto") return std::nullopt;
+  if (request.dtype == "auto" || request.dtype == "int8") return std::nullopt;
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
     if (request.dtype == mneme::name_of(dtype)) return dtype;
   }
-  throw Error(ErrorKind::kInvalidArgument, "dtype \"{}\" is not known; there are auto, float32, bfloat16 and float16",
-              request.dtype);
+  throw Error(ErrorKind::kInvalidArgument,
+              "dtype \"{}\" is not known; there are auto, int8, float32, bfloat16 and float16", request.dtype);
 }
 
 Loaded load(const ModelRequest& request, TokenizerNeed need) {
@@ -82,6 +82,7 @@ Loaded load(const ModelRequest& request, TokenizerNeed need) {
   at::set_num_threads(1);  // products run on our pool; a second pool would only be in its way
   LoadOptions options{.dtype = std::nullopt, .device = device_of(request)};
   if (const auto dtype = dtype_of(request)) options.dtype = ops::scalar_type(*dtype);
+  if (request.dtype == "int8") options.dtype = at::kChar;
 
   auto tokenizer = std::async(std::launch::async, AutoTokenizer::from_pretrained, request.path);
   Loaded loaded{.model = {}, .tokenizer = std::nullopt, .name = name_of_path(request.path)};

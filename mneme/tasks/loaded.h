@@ -37,7 +37,8 @@ bool is_seq2seq(const std::string& path);
 /// kUnsupported) for a dtype or a device that is not there. An optional tokenizer that cannot be read is a warning.
 Loaded load(const ModelRequest& request, TokenizerNeed need);
 
-/// The dtype that a request names; nothing for "auto". Throws Error(kInvalidArgument).
+/// The dtype that a request names; nothing for "auto" and "int8", where numbers are as stored. Throws
+/// Error(kInvalidArgument).
 std::optional<DType> dtype_of(const ModelRequest& request);
 
 /// A --cache-config. Throws Error(kCorruptData) for what is not JSON and Error(kInvalidArgument) for keys and values

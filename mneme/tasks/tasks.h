@@ -20,7 +20,7 @@ namespace mneme::tasks {
 /// A model, and how to hold it.
 struct ModelRequest {
   std::string path;            ///< a folder as save_pretrained writes it, or a .gguf file
-  std::string dtype = "auto";  ///< auto (as stored) | float32 | bfloat16 | float16
+  std::string dtype = "auto";  ///< auto (as stored) | int8 (linear layers) | float32 | bfloat16 | float16
   std::string device = "cpu";  ///< cpu | cuda
   std::optional<int> threads;  ///< unset: one for each core that the process may use
 };

@@ -110,6 +110,13 @@ TEST(Safetensors, RefusesFieldsOfOtherTypes) {
   EXPECT_THAT(refusal(one(R"("shape":[2],"data_offsets":[0,8])")), HasSubstr("tensor a has no \"dtype\""));
   EXPECT_THAT(refusal(one(R"("dtype":"F32","data_offsets":[0,8])")), HasSubstr("tensor a has no \"shape\""));
   EXPECT_THAT(refusal(one(R"("dtype":"F32","shape":[2])")), HasSubstr("tensor a has no \"data_offsets\""));
+  // A name that owns memory, and a number that is none after it: once freed twice.
+  const std::string name(40, 'n');
+  for (const char* offsets : {"[-1,8]", "[0,-8]", R"([0,"x"])", "[0,1.5]"}) {
+    EXPECT_THAT(refusal(safetensors(
+                    fmt::format(R"({{"{}":{{"dtype":"F32","shape":[2],"data_offsets":{}}}}})", name, offsets), kEight)),
+                HasSubstr(name));
+  }
   for (const char* tensor : {"null", "7", "[\"F32\",[2],[0,8]]", "\"F32\""}) {
     refusal(safetensors(fmt::format(R"({{"a":{}}})", tensor), kEight));
   }

@@ -5,7 +5,7 @@
     python make_file_fixtures.py OUT_DIR
 
 formats.gguf, formats.safetensors        one tensor of each storage; hand-made bits: every fp8 value, float16 subnormals,
-                                         infinities and NaN, random blocks of Q4_0, Q4_1, Q8_0
+                                         infinities and NaN, random blocks of Q4_0 .. Q6_K, and of Q2_K
 formats_expected.safetensors             the same in float32, as gguf-py and torch decode them
 llama.gguf, qwen2.gguf, qwen3.gguf       tiny models in the layout of llama.cpp (Llama's queries and keys permuted)
 NAME_expected.safetensors                their tensors under the names and in the order of the checkpoint, float32
@@ -30,6 +30,14 @@ def blocks(rows, columns, n_bytes, n_halves):
     b[:, :, :2 * n_halves] = halves.astype(np.float16).view(np.uint8).reshape(rows, columns // 32, 2 * n_halves)
     return b.reshape(rows, -1)
 
+def k_blocks(rows, columns, n_bytes, scales):
+    """The same for blocks of 256; scales: where their float16 numbers lie."""
+    b = np.random.default_rng(n_bytes).integers(0, 256, (rows, columns // 256, n_bytes), dtype=np.uint8)
+    for at in scales:
+        halves = np.random.default_rng(at).standard_normal((rows, columns // 256, 1)).astype(np.float16)
+        b[:, :, at:at + 2] = halves.view(np.uint8).reshape(rows, columns // 256, 2)
+    return b.reshape(rows, -1)
+
 def formats():
     halves = np.concatenate([np.arange(0, 65536, 257), [1, 2, 0x3ff, 0x400, 0x7bff, 0x7c00, 0xfc00, 0x7e00]]).astype(np.uint16)
     halves = halves.reshape(3, -1)
@@ -38,10 +46,13 @@ def formats():
     for name, kind, data in [("f32", Q.F32, rng.standard_normal((3, 5)).astype(np.float32)),
                              ("f16", Q.F16, halves.view(np.float16)), ("bf16", Q.BF16, halves.view(np.uint8)),
                              ("q4_0", Q.Q4_0, blocks(3, 96, 18, 1)), ("q4_1", Q.Q4_1, blocks(3, 96, 20, 2)),
-                             ("q8_0", Q.Q8_0, blocks(3, 96, 34, 1)), ("q5_0", Q.Q5_0, blocks(3, 96, 22, 1))]:
+                             ("q8_0", Q.Q8_0, blocks(3, 96, 34, 1)), ("q5_0", Q.Q5_0, blocks(3, 96, 22, 1)),
+                             ("q5_1", Q.Q5_1, k_blocks(3, 3 * 256, 24, [0, 2])[:, :3 * 24]),
+                             ("q4_k", Q.Q4_K, k_blocks(3, 512, 144, [0, 2])), ("q5_k", Q.Q5_K, k_blocks(3, 512, 176, [0, 2])),
+                             ("q6_k", Q.Q6_K, k_blocks(3, 512, 210, [208])), ("q2_k", Q.Q2_K, k_blocks(3, 512, 84, [80, 82]))]:
         w.add_tensor(name, data, raw_dtype=None if kind in (Q.F32, Q.F16) else kind)
         value = data.astype(np.float32) if kind in (Q.F32, Q.F16) else dequantize(data, kind)
-        if kind != Q.Q5_0: expected["gguf." + name] = torch.from_numpy(np.ascontiguousarray(value))
+        if kind != Q.Q2_K: expected["gguf." + name] = torch.from_numpy(np.ascontiguousarray(value))
     w.write_header_to_file(); w.write_kv_data_to_file(); w.write_tensors_to_file(); w.close()
 
     every = torch.arange(256, dtype=torch.uint8).reshape(16, 16)

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 
 #include "mneme/base/dtype.h"
@@ -41,6 +42,7 @@ struct __m256i {
   std::uint16_t h[16];
 };
 using __mmask16 = std::uint16_t;
+using __mmask64 = std::uint64_t;
 
 template <class F>
 __m512 each_float(F f) {
@@ -114,6 +116,56 @@ inline __m512i _mm512_or_si512(__m512i a, __m512i b) {
 }
 inline __m512i _mm512_mask_or_epi32(__m512i source, __mmask16 mask, __m512i a, __m512i b) {
   return each_integer([=](int i) { return mask >> i & 1 ? a.u[i] | b.u[i] : source.u[i]; });
+}
+/// A register as elements of T, each f(i).
+template <class T, class F>
+__m512i each_of(F f) {
+  T elements[64 / sizeof(T)];
+  for (int i = 0; i < static_cast<int>(64 / sizeof(T)); ++i) elements[i] = static_cast<T>(f(i));
+  __m512i r;
+  std::memcpy(&r, elements, sizeof r);
+  return r;
+}
+template <class T>
+T element(const __m512i& a, int i) {
+  T value;
+  std::memcpy(&value, reinterpret_cast<const char*>(&a) + i * static_cast<int>(sizeof(T)), sizeof value);
+  return value;
+}
+inline __m512i _mm512_setzero_si512() {
+  return each_integer([](int) { return 0u; });
+}
+inline __m512i _mm512_set1_epi16(short x) {
+  return each_of<std::int16_t>([=](int) { return x; });
+}
+inline __mmask64 _mm512_movepi8_mask(__m512i a) {
+  __mmask64 mask = 0;
+  for (int i = 0; i < 64; ++i) mask |= static_cast<__mmask64>(element<std::int8_t>(a, i) < 0) << i;
+  return mask;
+}
+inline __m512i _mm512_abs_epi8(__m512i a) {
+  return each_of<std::int8_t>([&](int i) { return std::abs(element<std::int8_t>(a, i)); });
+}
+inline __m512i _mm512_mask_sub_epi8(__m512i other, __mmask64 mask, __m512i a, __m512i b) {
+  return each_of<std::int8_t>([&](int i) {
+    return mask >> i & 1 ? element<std::int8_t>(a, i) - element<std::int8_t>(b, i) : element<std::int8_t>(other, i);
+  });
+}
+inline __m512i _mm512_add_epi16(__m512i a, __m512i b) {
+  return each_of<std::int16_t>([&](int i) { return element<std::int16_t>(a, i) + element<std::int16_t>(b, i); });
+}
+inline __m512i _mm512_maddubs_epi16(__m512i a, __m512i b) {
+  return each_of<std::int16_t>([&](int i) {
+    int sum = 0;
+    for (int j = 2 * i; j < 2 * i + 2; ++j) sum += element<std::uint8_t>(a, j) * element<std::int8_t>(b, j);
+    return sum > 32767 ? 32767 : sum < -32768 ? -32768 : sum;
+  });
+}
+inline __m512i _mm512_madd_epi16(__m512i a, __m512i b) {
+  return each_of<std::int32_t>([&](int i) {
+    return element<std::int16_t>(a, 2 * i) * element<std::int16_t>(b, 2 * i) +
+           element<std::int16_t>(a, 2 * i + 1) * element<std::int16_t>(b, 2 * i + 1);
+  });
 }
 inline __m512i _mm512_add_epi32(__m512i a, __m512i b) {
   return each_integer([=](int i) { return a.u[i] + b.u[i]; });

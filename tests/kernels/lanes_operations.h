@@ -36,15 +36,16 @@ int apply_all(const float* a_lanes, const float* b_lanes, const float* c_lanes, 
   put(a * b);
   put(a / b);
   put(L::fma(a, b, c));
-  put(L::max(a, b));
-  put(L::min(a, b));
+  // The sum flushes denormals, which minimum and maximum may or may not.
+  put(L::max(a, b) + L::zero());
+  put(L::min(a, b) + L::zero());
   put(L::if_less(a, b, c, a));
   put(L::keep(a, i, j, b_lanes[0]));
   put(L::round(a));
   put(L::to_bfloat16_and_back(a));
   put(L::pow2(L::round(L::min(L::max(a, L::set1(-126.0f)), L::set1(127.0f)))));
   put(L::set1(a.sum()));
-  put(L::set1(a.largest()));
+  put(L::set1(a.largest()) + L::zero());
   put(L::set1(b.first()));
 
   // Stores write their lanes and nothing else: what lies under them shows.
@@ -53,7 +54,6 @@ int apply_all(const float* a_lanes, const float* b_lanes, const float* c_lanes, 
   a.store_float16(reinterpret_cast<std::uint16_t*>(out[n++]));
   a.store_bfloat16(reinterpret_cast<std::uint16_t*>(out[n++]));
   L::store_pairs(a, b, reinterpret_cast<std::uint16_t*>(out[n++]));
-  // The sum flushes denormals, which minimum and maximum may or may not.
   const L finite_a = L::min(L::max(a, L::set1(-1e38f)), L::set1(1e38f)) + L::zero(),
           finite_b = L::keep(finite_a, 0, 8, 1.5f);
   L::store_finite_pairs(finite_a, finite_b, reinterpret_cast<std::uint16_t*>(out[n++]));

@@ -3,8 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+
+#include "mneme/base/ggml_block.h"
+#include "mneme/base/gguf_file.h"
 #include "mneme/base/log.h"
 #include "tests/support/matrix.h"
+#include "tests/support/places.h"
 #include "tests/support/random_model.h"
 #include "tests/support/thrown.h"
 
@@ -196,6 +202,90 @@ TEST_F(LoadHead, UntiedTakesTheHead) {
 
 TEST_F(LoadHead, UntiedAndAbsentIsAnError) {
   EXPECT_THAT(thrown(ErrorKind::kCorruptData, [&] { head(false); }), HasSubstr("head is missing"));
+}
+
+/// Integers as the blocks of a file: what every row's blocks decode to.
+std::vector<float> decoded(const WeightRows& rows) {
+  std::vector<float> values;
+  for (const ops::CodedRows& part : rows.coded) {
+    const CodedFormat layout = coded_format(part.format);
+    const std::int64_t n_blocks = rows.columns / layout.block_elements();
+    std::vector<std::byte> row(static_cast<std::size_t>(n_blocks * layout.block_bytes));
+    for (std::int64_t r = 0; r < part.n; ++r) {
+      part.read(r, 1, row.data());
+      for (std::int64_t b = 0; b < n_blocks; ++b) {
+        values.resize(values.size() + static_cast<std::size_t>(layout.block_elements()));
+        decode(part.format, row.data() + b * layout.block_bytes,
+               values.data() + std::ssize(values) - layout.block_elements());
+      }
+    }
+  }
+  return values;
+}
+
+std::vector<float> numbers(const WeightRows& rows) {
+  std::vector<float> values(static_cast<std::size_t>(rows.n * rows.columns));
+  rows.read(0, rows.n, values.data());
+  return values;
+}
+
+/// The tensors of formats.gguf, to be computed with as integers.
+class StoredIntegers : public ::testing::Test {
+ protected:
+  const GgufFile file{testing::test_data("files/formats.gguf")};
+
+  StoredTensor tensor(const std::string& name, Storage storage, LinearAs linear_as = LinearAs::kStored) const {
+    for (const auto& t : file.tensors()) {
+      if (t.name == name) {
+        return {.name = name,
+                .storage = storage,
+                .shape = t.shape,
+                .data = t.data,
+                .row_order = {},
+                .linear_as = linear_as};
+      }
+    }
+    ADD_FAILURE() << name;
+    return {};
+  }
+};
+
+TEST_F(StoredIntegers, RowsArePickedAndJoinedAsNumbersAre) {
+  StoredTensor q4 = tensor("q4_1", Storage::kQ4_1), q8 = tensor("q8_0", Storage::kQ8_0);
+  q4.row_order = {2, 0, 1};
+  EXPECT_EQ(bits(decoded(rows_of(q4))), bits(numbers(rows_of(q4))));
+  EXPECT_EQ(bits(decoded(rows_of(q4, 1, 2))), bits(numbers(rows_of(q4, 1, 2))));
+  const WeightRows some = picked(rows_of(q4), {2, 2, 0});
+  EXPECT_EQ(bits(decoded(some)), bits(numbers(some)));
+  const WeightRows mixed = joined({rows_of(q4), some, rows_of(q8)});
+  ASSERT_EQ(mixed.coded.size(), 2u);  // neighbours of one format are one
+  EXPECT_EQ(mixed.coded[0].n, 6);
+  EXPECT_EQ(bits(decoded(mixed)), bits(numbers(mixed)));
+}
+
+TEST_F(StoredIntegers, AreNumbersWhereTheyHaveToBe) {
+  const StoredTensor q4 = tensor("q4_1", Storage::kQ4_1), f32 = tensor("f32", Storage::kFloat32),
+                     as_numbers = tensor("q4_1", Storage::kQ4_1, LinearAs::kNumbers);
+  EXPECT_THAT(rows_of(f32).coded, IsEmpty());
+  EXPECT_THAT(rows_of(as_numbers).coded, IsEmpty());
+  EXPECT_THAT(joined({rows_of(q4), rows_of(as_numbers)}).coded, IsEmpty());
+  EXPECT_THAT(transposed(q4, 0, 3).coded, IsEmpty());
+}
+
+/// Half a step of the largest of 32, and what float16 rounds off its 127th part.
+TEST_F(StoredIntegers, Int8IsTheNearestOfAnything) {
+  const StoredTensor q4 = tensor("q4_1", Storage::kQ4_1, LinearAs::kInt8);
+  const WeightRows rows = rows_of(q4);
+  ASSERT_EQ(rows.coded.size(), 1u);
+  EXPECT_EQ(rows.coded.front().format, WeightFormat::kQ8_0);
+  const std::vector<float> want = numbers(rows), got = decoded(rows);
+  for (std::size_t i = 0; i < want.size(); i += 32) {
+    float largest = 0;
+    for (std::size_t j = i; j < i + 32; ++j) largest = std::max(largest, std::fabs(want[j]));
+    for (std::size_t j = i; j < i + 32; ++j)
+      ASSERT_NEAR(got[j], want[j], largest * (0.5f / 127 + 0x1p-11f) + 0x1p-24f * 128);
+  }
+  EXPECT_THAT(rows_of(tensor("f32", Storage::kFloat32, LinearAs::kInt8)).coded, IsEmpty());  // 5 columns are no block
 }
 
 }  // namespace

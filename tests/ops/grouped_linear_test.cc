@@ -22,13 +22,13 @@ struct Layer {
   at::Tensor bias = testing::tensor_of(testing::random_floats(kGroups * kOut, 2)).view({kGroups, kOut});
 
   GroupedLinear grouped(DType dtype) const {
-    return GroupedLinear(kGroups, kOut, kIn, dtype, at::kCPU, reader(0), bias);
+    return GroupedLinear(kGroups, {kGroups * kOut, kIn, reader(0)}, dtype, at::kCPU, bias);
   }
   Linear group(DType dtype, std::int64_t g) const {
     return Linear(kOut, kIn, dtype, at::kCPU, reader(g * kOut), bias[g]);
   }
 
-  Linear::ReadRows reader(std::int64_t before) const {
+  ReadRows reader(std::int64_t before) const {
     return [this, before](std::int64_t first, std::int64_t n, float* out) {
       std::copy_n(weights.row(before + first), n * kIn, out);
     };
