@@ -15,8 +15,8 @@ enum class ErrorKind {
   kFailedPrecondition,  ///< right call, wrong moment: a full static cache, crop of what was dropped
   kUnsupported,         ///< well formed, but not something this build can do
   kCorruptData,         ///< a file or template that breaks its own format
-  kIo,                  ///< the operating system refused: missing file, full disk
-  kOutOfMemory,         ///< a byte budget or the machine's memory is used up
+  kIo,                  ///< the operating system refused: a missing file, a folder that cannot be written
+  kOutOfMemory,         ///< a byte budget, the machine's memory, or the disk of an offloaded cache is used up
 };
 
 /// The one exception type of the library. `what()` is one sentence that says what happened, both numbers where two

@@ -53,6 +53,8 @@ class TreeBuilder final : public nlohmann::json_sax<Json> {
     return true;
   }
   bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception&) override {
+    check(position <= n_bytes_, ErrorKind::kCorruptData, "{}: not valid JSON: it ends too early, after {} bytes", name_,
+          n_bytes_);
     throw Error(ErrorKind::kCorruptData, "{}: not valid JSON at byte {} of {}", name_, position, n_bytes_);
   }
 

@@ -30,8 +30,8 @@ void ByteBudget::check_room(std::int64_t n_bytes) const {
 
 void ByteBudget::refuse(std::int64_t used, std::int64_t n_bytes) const {
   throw Error(ErrorKind::kOutOfMemory,
-              "cache out of memory: {} bytes in use + {} more exceed max_cache_bytes = {}; raise it or use an "
-              "offloaded or quantized cache",
+              "cache out of memory: {} bytes in use + {} more exceed max_cache_bytes = {}; raise it or store tokens "
+              "in fewer bytes (cache_config: backend, offloading)",
               used, n_bytes, limit_);
 }
 

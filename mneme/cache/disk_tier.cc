@@ -91,7 +91,7 @@ TierMemory DiskTier::take(std::int64_t n_bytes) {
     struct statvfs free {};
     const bool known = ::statvfs(folder_.c_str(), &free) == 0;
     ::ftruncate(file_->fd, offset);
-    throw Error(ErrorKind::kIo,
+    throw Error(ErrorKind::kOutOfMemory,
                 "{} has no room for {} more bytes of an offloaded cache ({} bytes are free there): {}; make room or "
                 "choose another offload_folder",
                 folder_, whole, known ? static_cast<std::int64_t>(free.f_bavail * free.f_frsize) : 0,

@@ -22,7 +22,7 @@ constexpr const char* kHelp =
     "/fork NAME       go on in a new conversation that begins like this one\n"
     "/switch [NAME]   go on in another conversation; without a name: list them\n"
     "/system [TEXT]   another system prompt, or none\n"
-    "/set KEY VALUE   an option by its key in generation_config.json: /set temperature 0.7\n"
+    "/set KEY VALUE   an option of this conversation, by its key in generation_config.json: /set temperature 0.7\n"
     "/cache           draw the cache's blocks\n"
     "/save FILE       keep conversation and cache\n"
     "/load FILE       go on with what was kept\n"
@@ -107,13 +107,14 @@ class Talk {
     if (command == "help") {
       console_.write(kHelp);
     } else if (command == "undo") {
+      check(rest.empty(), ErrorKind::kInvalidArgument, "/undo takes one turn back at a time; leave \"{}\" out", rest);
       console_.note(chat_.undo() ? "taken back" : "nothing was said yet");
     } else if (command == "fork") {
       needs("a name");
       chat_.fork(rest);
     } else if (command == "switch") {
       if (rest.empty()) {
-        console_.write(fmt::format("{}\n", fmt::join(chat_.names(), "\n")));
+        console_.write(fmt::format("* {}\n", fmt::join(chat_.names(), "\n  ")));
       } else {
         chat_.switch_to(rest);
       }
@@ -128,9 +129,11 @@ class Talk {
     } else if (command == "save") {
       needs("a file");
       chat_.save(rest);
+      console_.note("kept in " + rest);
     } else if (command == "load") {
       needs("a file");
       chat_.load(rest);
+      console_.note("going on with " + rest);
     } else {
       throw Error(ErrorKind::kInvalidArgument, "there is no command /{}; see /help", command);
     }

@@ -1,6 +1,8 @@
 #include "mneme/generate/chat_session.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <utility>
 
@@ -169,12 +171,13 @@ bool ChatSession::undo() {
 void ChatSession::save(const std::string& path) const {
   Json messages = Json::array();
   for (const ChatMessage& m : now_.messages) messages.push_back({{"role", m.role}, {"content", m.content}});
+  errno = 0;
   std::ofstream out(path);
   out << Json{{"messages", messages}, {"ids", now_.ids}, {"text", now_.text}}.dump(2, ' ', false,
                                                                                    Json::error_handler_t::replace)
       << "\n";
   out.close();
-  check(!out.fail(), ErrorKind::kIo, "{}: cannot be written", path);
+  check(!out.fail(), ErrorKind::kIo, "{}: cannot be written: {}", path, std::strerror(errno));
   if (!now_.cache) return;
   const auto held = static_cast<std::ptrdiff_t>(now_.cache->seq_length());
   now_.cache->save(cache_path(path),

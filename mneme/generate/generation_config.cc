@@ -3,7 +3,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <string_view>
@@ -193,10 +195,11 @@ Json GenerationConfig::to_json() const {
 
 void GenerationConfig::save_pretrained(const std::string& path) const {
   const std::string file = (std::filesystem::path(path) / "generation_config.json").string();
+  errno = 0;
   std::ofstream out(file);
   out << to_json().dump(2) << "\n";
   out.close();
-  check(!out.fail(), ErrorKind::kIo, "{}: cannot be written", file);
+  check(!out.fail(), ErrorKind::kIo, "{}: cannot be written: {}", file, std::strerror(errno));
 }
 
 GenerationConfig GenerationConfig::from_pretrained(const std::string& path, const ModelConfig& model) {

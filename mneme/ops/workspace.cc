@@ -24,7 +24,10 @@ DeviceBuffer::DeviceBuffer(std::int64_t n_bytes, at::Device device) : n_bytes_(n
   if (device.is_cpu()) {
     void* address =
         ::mmap(nullptr, static_cast<std::size_t>(n_bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    check(address != MAP_FAILED, ErrorKind::kOutOfMemory, "out of memory: the system refused {} bytes", n_bytes);
+    check(address != MAP_FAILED, ErrorKind::kOutOfMemory,
+          "out of memory: the system refused {} bytes; ask for fewer tokens (max_cache_len), smaller batches, or a "
+          "quantized or offloaded cache",
+          n_bytes);
     if (n_bytes >= 2 * kHugePage) ::madvise(address, static_cast<std::size_t>(n_bytes), MADV_HUGEPAGE);
     data_ = static_cast<std::byte*>(address);
     return;

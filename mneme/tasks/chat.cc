@@ -90,16 +90,15 @@ class Conversations final : public Chat {
   void load(const std::string& path) override { session().load(path); }
 
   void set(const std::string& key, const Json& value) override {
-    const GenerationConfig parsed = GenerationConfig::from_json({{key, value}}, "/set");
-    GenerateOptions changed = session().options();
     bool known = false;
-    visit_option_keys([&](const char* name, auto member) {
-      if (key != name) return;
-      known = true;
-      changed.*member = parsed.*member;
-    });
+    visit_option_keys([&](const char* name, auto) { known = known || key == name; });
     check(known, ErrorKind::kInvalidArgument, "there is no option \"{}\"; keys are those of generation_config.json",
           key);
+    const GenerationConfig parsed = GenerationConfig::from_json({{key, value}}, "/set");
+    GenerateOptions changed = session().options();
+    visit_option_keys([&](const char* name, auto member) {
+      if (key == name) changed.*member = parsed.*member;
+    });
     check_values(changed);
     session().options() = std::move(changed);
   }

@@ -141,7 +141,7 @@ TEST(DiskTier, AFullDiskIsAnErrorWithBothNumbersAndChangesNothing) {
   tier.write(memory.data, bytes.data(), kBytes, at::kCPU);
   const struct rlimit limit { .rlim_cur = 1 << 20, .rlim_max = before.rlim_max };
   ::setrlimit(RLIMIT_FSIZE, &limit);
-  const std::string message = thrown(ErrorKind::kIo, [&] { tier.take(2 << 20); });
+  const std::string message = thrown(ErrorKind::kOutOfMemory, [&] { tier.take(2 << 20); });
   ::setrlimit(RLIMIT_FSIZE, &before);
   std::signal(SIGXFSZ, handler);
   EXPECT_THAT(message, AllOf(HasSubstr("2097152"), HasSubstr("bytes are free"), HasSubstr("offload_folder")));

@@ -55,6 +55,20 @@ TEST(FallbackTest, GivesTheSameTokensAndStreamsEachOnce) {
   }
 }
 
+// Said beforehand, used when it is needed.
+TEST(FallbackTest, TheFolderIsOfTheSecondRun) {
+  const auto model = golden_model("llama");
+  const Ids prompt = some_ids(450);
+  GenerateOptions options{.max_new_tokens = 4};
+  options.cache_config.max_cache_bytes = budget_between(*model, prompt, options);
+  options.cache_config.offload_folder = "/nowhere/at/all";
+  options.offload_if_out_of_memory = true;
+  EXPECT_THAT(thrown(ErrorKind::kIo, [&] { model->generate(tensor_of({prompt}), options); }),
+              ::testing::HasSubstr("/nowhere/at/all"));
+  options.cache_config.max_cache_bytes = std::nullopt;
+  EXPECT_EQ(model->generate(tensor_of({prompt}), options).cache_implementation, "dynamic");
+}
+
 TEST(FallbackTest, ABudgetThatIsTooSmallForBothIsAnError) {
   const auto model = golden_model("llama");
   thrown(ErrorKind::kOutOfMemory, [&] {
