@@ -185,7 +185,7 @@ namespace {
 void check_rows(const StoredTensor& tensor, std::int64_t first, std::int64_t n) {
   const std::int64_t rows = tensor.rows();
   check(first >= 0 && n >= 0 && first <= rows && n <= rows - first, ErrorKind::kOutOfRange,
-        "{}: rows {} to {} were asked for, there are {}", tensor.name, first, first + n, rows);
+        "{}: {} rows from row {} on were asked for, there are {}", tensor.name, n, first, rows);
 }
 
 }  // namespace

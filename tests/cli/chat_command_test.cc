@@ -46,12 +46,12 @@ TEST_F(ChatCommandTest, CommandsWorkAndMistakesAreSaid) {
   EXPECT_THAT(finished.err, Not(HasSubstr("mneme:")));
   EXPECT_THAT(finished.out, HasSubstr("nothing is cached yet"));
   EXPECT_THAT(finished.out, HasSubstr("64 tokens each"));
-  EXPECT_THAT(finished.out, HasSubstr("other\nmain\n"));
+  EXPECT_THAT(finished.out, HasSubstr("* other\n  main\n"));
   EXPECT_TRUE(std::filesystem::exists(file + ".safetensors"));
   const Finished wrong =
-      chat("/none\n/set\n/set temprature 1\n/set top_p 7\n/switch nobody\n/load /no/file\nhi\n/quit\nhi\n");
+      chat("/none\n/set\n/set temprature 1\n/undo 3\n/set top_p 7\n/switch nobody\n/load /no/file\nhi\n/quit\nhi\n");
   EXPECT_EQ(wrong.code, 0);
-  for (const char* text : {"/none", "/set needs", "temprature", "top_p", "nobody", "/no/file"})
+  for (const char* text : {"/none", "/set needs", "temprature", "/undo takes", "top_p", "nobody", "/no/file"})
     EXPECT_THAT(wrong.err, HasSubstr(text));
   EXPECT_THAT(wrong.err, HasSubstr("[0 of "));
 }
