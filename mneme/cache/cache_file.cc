@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "mneme/base/checksum.h"
 #include "mneme/base/error.h"
 #include "mneme/base/json.h"
 
@@ -9,7 +10,7 @@ namespace mneme {
 namespace {
 
 constexpr const char* kFormat = "mneme cache";
-constexpr std::int64_t kVersion = 1;
+constexpr std::int64_t kVersion = 2;
 /// Changes with every change of what a block's bits are made from.
 constexpr const char* kArithmetic = "decoded blocks, running softmax over spans of 8";
 
@@ -110,6 +111,15 @@ std::map<std::string, std::string> cache_file_metadata(const CacheFileInfo& info
           {"model", info.model}};
 }
 
+std::string cache_file_checksum(const std::map<std::string, std::string>& metadata, const CacheFileLists& lists) {
+  std::string text;
+  for (const auto& [key, value] : metadata) {
+    if (key != "checksum") text += fmt::format("{}:{}={}:{};", key.size(), key, value.size(), value);
+  }
+  for (const auto& [name, bytes] : lists) text += fmt::format("{}:{}={};", name.size(), name, checksum(bytes));
+  return std::to_string(checksum(std::as_bytes(std::span(text))));
+}
+
 CacheFileInfo CacheFileInfo::read(const std::string& path) { return read(SafetensorsFile(path)); }
 
 CacheFileInfo CacheFileInfo::read(const SafetensorsFile& file) {
@@ -124,6 +134,12 @@ CacheFileInfo CacheFileInfo::read(const SafetensorsFile& file) {
         "{}: made by another arithmetic (\"{}\", here it is \"{}\"): its numbers would not equal those of a run here; "
         "compute it again",
         name, string_at(file, "arithmetic"), kArithmetic);
+  CacheFileLists lists;
+  for (const SafetensorsFile::Tensor& tensor : file.tensors()) {
+    if (tensor.dtype == "I64" && !tensor.name.ends_with(".checksums")) lists[tensor.name] = tensor.data;
+  }
+  check(string_at(file, "checksum") == cache_file_checksum(file.metadata(), lists), ErrorKind::kCorruptData,
+        "{}: its header or its lists are damaged: their checksum is another", name);
   CacheFileInfo info{.shape = shape_from(parse_json(string_at(file, "shape"), name), name),
                      .options = options_from(parse_json(string_at(file, "options"), name), name),
                      .recording = string_at(file, "recording") == "true",

@@ -1,6 +1,9 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -28,7 +31,9 @@ namespace mneme {
 ///                                                seen, that the kept ones have, and from where a crop may go back;
 ///                                                the two blocks; the lists of snapshots and of inputs
 ///
-/// and, if they were given, token_ids.s I64 for each sequence s.
+/// and, if they were given, token_ids.s I64 for each sequence s. Behind each table of blocks, <table>.checksums I64
+/// [blocks] are theirs; "checksum" in the metadata is that of the other metadata and of the lists. A file whose bytes
+/// changed is refused.
 struct CacheFileInfo {
   CacheShape shape;
   CacheOptions options;
@@ -42,7 +47,13 @@ struct CacheFileInfo {
   static CacheFileInfo read(const SafetensorsFile& file);
 };
 
-/// The metadata of a cache file, but for what CacheFileInfo::read takes from tensors.
+/// The metadata of a cache file, but for its checksum and for what CacheFileInfo::read takes from tensors.
 std::map<std::string, std::string> cache_file_metadata(const CacheFileInfo& info);
+
+/// The lists of a cache file by their names: its I64 tensors but for checksums.
+using CacheFileLists = std::map<std::string, std::span<const std::byte>>;
+
+/// Of all metadata but "checksum" itself, and of the lists.
+std::string cache_file_checksum(const std::map<std::string, std::string>& metadata, const CacheFileLists& lists);
 
 }  // namespace mneme

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "mneme/base/checksum.h"
 #include "mneme/base/error.h"
 #include "mneme/cache/cache.h"
 #include "mneme/cache/cache_file.h"
@@ -24,6 +25,7 @@ class LayerReader {
     require(n == 0 || tensor.shape[1] == block_bytes, "{} has blocks of {} bytes, this cache has blocks of {}", table,
             tensor.shape[1], block_bytes);
     if (n == 0) return {};
+    check_bytes(table, tensor);
     auto pool = std::make_shared<BlockPool>(block_bytes, std::make_shared<MappedTier>(), nullptr);
     // The map is private: a block that is written to becomes memory of this process.
     auto blocks = pool->adopt(
@@ -77,6 +79,20 @@ class LayerReader {
 
  private:
   static constexpr std::int64_t kMostTokens = std::int64_t{1} << 53;
+
+  /// Every block is read once, here.
+  void check_bytes(const std::string& table, const Tensor& blocks) const {
+    const Tensor& sums = at((table + ".checksums").c_str(), "I64", 1);
+    const std::int64_t n = blocks.shape[0], block_bytes = blocks.shape[1];
+    require(sums.shape[0] == n, "there are {} checksums of {} blocks in {}", sums.shape[0], n, table);
+    for (std::int64_t b = 0; b < n; ++b) {
+      std::int64_t sum = 0;
+      std::memcpy(&sum, sums.data.data() + b * 8, sizeof sum);
+      const auto bytes =
+          blocks.data.subspan(static_cast<std::size_t>(b * block_bytes), static_cast<std::size_t>(block_bytes));
+      require(sum == checksum(bytes), "block {} of {} is damaged: its checksum is another", b, table);
+    }
+  }
 
   /// The I64 numbers of a tensor, to be taken one by one.
   void read_numbers(const char* table) {

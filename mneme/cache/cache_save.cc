@@ -1,5 +1,8 @@
+#include <map>
+#include <memory>
 #include <unordered_map>
 
+#include "mneme/base/checksum.h"
 #include "mneme/base/error.h"
 #include "mneme/base/safetensors_writer.h"
 #include "mneme/cache/cache.h"
@@ -7,6 +10,10 @@
 
 namespace mneme {
 namespace {
+
+std::span<const std::byte> bytes_of(const std::vector<std::int64_t>& numbers) {
+  return std::as_bytes(std::span(numbers));
+}
 
 /// Blocks of one size in the order in which they are first met, each once. Their bytes are read, wherever they lie, one
 /// block at a time as the file is written.
@@ -22,10 +29,15 @@ class BlockTable {
   }
   void add_to(SafetensorsWriter& writer, const std::string& name) {
     const std::int64_t n = std::ssize(blocks_);
-    writer.add_rows(name, n, block_bytes_, [blocks = std::move(blocks_)](std::int64_t i, std::span<std::byte> out) {
-      const BlockRef& block = blocks[static_cast<std::size_t>(i)];
-      block.pool()->tier().read(out.data(), at::kCPU, block.data(), std::ssize(out));
-    });
+    // Known when the blocks have been written, and written behind them.
+    const auto sums = std::make_shared<std::vector<std::int64_t>>(blocks_.size());
+    writer.add_rows(name, n, block_bytes_,
+                    [blocks = std::move(blocks_), sums](std::int64_t i, std::span<std::byte> out) {
+                      const BlockRef& block = blocks[static_cast<std::size_t>(i)];
+                      block.pool()->tier().read(out.data(), at::kCPU, block.data(), std::ssize(out));
+                      (*sums)[static_cast<std::size_t>(i)] = checksum(out);
+                    });
+    writer.add(name + ".checksums", "I64", {n}, {bytes_of(*sums)});
   }
 
  private:
@@ -33,10 +45,6 @@ class BlockTable {
   std::unordered_map<const Block*, std::int64_t> indices_;
   std::vector<BlockRef> blocks_;
 };
-
-std::span<const std::byte> bytes_of(const std::vector<std::int64_t>& numbers) {
-  return std::as_bytes(std::span(numbers));
-}
 
 /// Adds the blocks of a layer to the file; gives the numbers of its sequences.
 std::vector<std::int64_t> add_blocks(SafetensorsWriter& writer, const std::string& name, const KvLayer& layer) {
@@ -89,20 +97,22 @@ void Cache::save(const std::string& path, const CacheSaveOptions& options) const
                      .token_ids = {}};
   info.shape.dtype = options_.dtype.value_or(shape_.dtype);
   info.options.dtype = info.shape.dtype;
-  std::vector<std::pair<std::string, std::vector<std::int64_t>>> lists;
+  std::map<std::string, std::vector<std::int64_t>> lists;
   for (std::size_t l = 0; l < layers_.size(); ++l) {
     const std::string name = "layer." + std::to_string(l);
-    if (layers_[l].has_attention())
-      lists.emplace_back(name + ".sequences", add_blocks(writer, name, layers_[l].attention()));
-    if (layers_[l].has_state())
-      lists.emplace_back(name + ".state_sequences", add_blocks(writer, name, layers_[l].state()));
+    if (layers_[l].has_attention()) lists[name + ".sequences"] = add_blocks(writer, name, layers_[l].attention());
+    if (layers_[l].has_state()) lists[name + ".state_sequences"] = add_blocks(writer, name, layers_[l].state());
   }
-  for (const auto& [name, numbers] : lists) writer.add(name, "I64", {std::ssize(numbers)}, {bytes_of(numbers)});
-  for (std::size_t s = 0; s < options.token_ids.size(); ++s) {
-    const std::vector<std::int64_t>& ids = options.token_ids[s];
-    writer.add("token_ids." + std::to_string(s), "I64", {std::ssize(ids)}, {bytes_of(ids)});
+  for (std::size_t s = 0; s < options.token_ids.size(); ++s)
+    lists["token_ids." + std::to_string(s)] = options.token_ids[s];
+  CacheFileLists bytes;
+  for (const auto& [name, numbers] : lists) {
+    bytes[name] = bytes_of(numbers);
+    writer.add(name, "I64", {std::ssize(numbers)}, {bytes[name]});
   }
-  for (auto& [key, value] : cache_file_metadata(info)) writer.set(key, value);
+  std::map<std::string, std::string> metadata = cache_file_metadata(info);
+  metadata["checksum"] = cache_file_checksum(metadata, bytes);
+  for (auto& [key, value] : metadata) writer.set(key, value);
   writer.write(path);
 }
 
