@@ -22,10 +22,10 @@ class LayerReader {
                                std::vector<std::shared_ptr<BlockPool>>& pools) const {
     const Tensor& tensor = at(table, "U8", 2);
     const std::int64_t n = tensor.shape[0];
-    require(n == 0 || tensor.shape[1] == block_bytes, "{} has blocks of {} bytes, this cache has blocks of {}", table,
+    require(tensor.shape[1] == block_bytes, "{} has blocks of {} bytes, this cache has blocks of {}", table,
             tensor.shape[1], block_bytes);
-    if (n == 0) return {};
     check_bytes(table, tensor);
+    if (n == 0) return {};
     auto pool = std::make_shared<BlockPool>(block_bytes, std::make_shared<MappedTier>(), nullptr);
     // The map is private: a block that is written to becomes memory of this process.
     auto blocks = pool->adopt(

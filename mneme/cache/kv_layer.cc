@@ -43,6 +43,11 @@ const std::byte* address_of(const BlockRef& block) {
 
 }  // namespace
 
+// Before the pools go: memory of theirs that is being brought, or is yet to be released, may be somebody else's next.
+KvLayer::~KvLayer() {
+  if (prefetcher_) prefetcher_->forget(prefetch_index_);
+}
+
 KvLayer& KvLayer::operator=(KvLayer other) noexcept {
   std::swap(storage_, other.storage_);
   std::swap(sequences_, other.sequences_);

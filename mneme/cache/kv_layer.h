@@ -47,6 +47,7 @@ class KvLayer {
   explicit KvLayer(KvStorage storage) : storage_(std::move(storage)) {}
   KvLayer(const KvLayer&) = default;
   KvLayer(KvLayer&&) noexcept = default;
+  ~KvLayer();
   /// By swapping: the old blocks must go before the pools that they go back to.
   KvLayer& operator=(KvLayer other) noexcept;
 

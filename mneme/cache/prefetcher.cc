@@ -40,10 +40,13 @@ struct Prefetcher::State {
       } else {
         now.clear();
         now.swap(used);
+        releasing = true;
         changed.notify_all();
         lock.unlock();
         tier->release(now);
         lock.lock();
+        releasing = false;
+        changed.notify_all();
       }
     }
   }
@@ -56,7 +59,7 @@ struct Prefetcher::State {
   std::vector<ByteRange> now;                  // of the worker
   std::optional<std::size_t> wanted;           // layer
   std::vector<ByteRange> used;
-  bool stopping = false;
+  bool releasing = false, stopping = false;
   std::thread worker;  // last: it uses all of the above
 };
 
@@ -103,6 +106,13 @@ void Prefetcher::end(std::int64_t index) {
     s.used.insert(s.used.end(), ranges.begin(), ranges.end());
   }
   s.changed.notify_all();
+}
+
+void Prefetcher::forget(std::int64_t index) noexcept {
+  State& s = *state_;
+  std::unique_lock lock(s.mutex);
+  s.changed.wait(lock, [&] { return !s.wanted && s.used.empty() && !s.releasing; });
+  s.ranges[static_cast<std::size_t>(index)].clear();
 }
 
 }  // namespace mneme

@@ -30,6 +30,10 @@ class Prefetcher {
   /// It has read them; the layer after it keeps what was brought for it.
   void end(std::int64_t index);
 
+  /// Layer `index` is going away: returns once nothing of what it read is brought or released any more, now or later.
+  /// Its memory may become something else after that.
+  void forget(std::int64_t index) noexcept;
+
  private:
   struct State;
   std::unique_ptr<State> state_;

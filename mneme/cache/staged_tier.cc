@@ -25,6 +25,7 @@ struct StagedTier::Stage {
   const std::optional<c10::Stream> stream;  // copies are made on it; none for the CPU
   std::mutex mutex;
   Pieces pieces;
+  std::map<const std::byte*, std::int64_t> taken;  // bytes of the store, from where they begin
 
   explicit Stage(at::Device compute_device)
       : device(compute_device),
@@ -48,8 +49,23 @@ struct StagedTier::Stage {
     for (auto piece = behind(range.data); piece != pieces.end() && piece->first < end;) f(piece++);
   }
 
+  bool is_taken(const ByteRange& range) const {
+    const auto after = taken.upper_bound(range.data);
+    if (after == taken.begin()) return false;
+    const auto& [begin, n_bytes] = *std::prev(after);
+    return range.data + range.n_bytes <= begin + n_bytes;
+  }
+
+  /// Memory of the store goes back.
+  void forget(const ByteRange& range) {
+    const std::lock_guard lock(mutex);
+    each_in(range, [&](auto piece) { pieces.erase(piece); });
+    taken.erase(range.data);
+  }
+
   /// Copies what of a range is not there yet.
   void bring(const ByteRange& range) {
+    if (!is_taken(range)) return;
     const std::byte* const end = range.data + range.n_bytes;
     for (const std::byte* at = range.data; at < end;) {
       const auto next = behind(at);
@@ -82,9 +98,24 @@ struct StagedTier::Stage {
 };
 
 StagedTier::StagedTier(std::shared_ptr<Tier> store, at::Device device)
-    : store_(std::move(store)), stage_(std::make_unique<Stage>(device)) {}
+    : store_(std::move(store)), stage_(std::make_shared<Stage>(device)) {}
 
 StagedTier::~StagedTier() = default;
+
+TierMemory StagedTier::take(std::int64_t n_bytes) {
+  TierMemory memory = store_->take(n_bytes);
+  const ByteRange range{memory.data, memory.n_bytes};
+  {
+    const std::lock_guard lock(stage_->mutex);
+    stage_->taken[range.data] = range.n_bytes;
+  }
+  memory.owner =
+      std::shared_ptr<void>(memory.data, [stage = stage_, owner = std::move(memory.owner), range](void*) mutable {
+        stage->forget(range);
+        owner.reset();
+      });
+  return memory;
+}
 
 // A copy to the host is over when it returns (copy_bytes), so the stream of copies need not wait for it. Copies on the
 // device that hold what was there before get the new bytes too: somebody may be reading the rest of them.

@@ -3,9 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
+#include <thread>
 
 #include "mneme/base/error.h"
 #include "tests/support/thrown.h"
@@ -70,6 +72,47 @@ TEST(Prefetcher, BringsTheNextLayerAndReleasesTheLast) {
   begin(again, 0, kRanges[0]);  // layer 1 comes next, as it was read last time
   EXPECT_TRUE(fresh->was_fetched(kRanges[1]));
   again.end(0);
+}
+
+/// Takes its time.
+class SlowTier final : public Tier {
+ public:
+  std::string name() const override { return "slow"; }
+  bool resident() const override { return false; }
+  TierMemory take(std::int64_t) override { return {}; }
+  void write(std::byte*, const std::byte*, std::int64_t, at::Device) override {}
+  void zero(std::byte*, std::int64_t) override {}
+  void prefetch(std::span<const ByteRange> ranges) override { touch(ranges); }
+  void release(std::span<const ByteRange> ranges) noexcept override { touch(ranges); }
+
+  std::atomic<bool> third_layer_is_gone = false, touched_after_it_went = false;
+
+ private:
+  void touch(std::span<const ByteRange> ranges) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    for (const ByteRange& range : ranges) {
+      if (range == kRanges[2] && third_layer_is_gone) touched_after_it_went = true;
+    }
+  }
+};
+
+// Else a thread that is late would work on memory that is something else by then.
+TEST(Prefetcher, ForgetsALayerBeforeItsMemoryGoes) {
+  for (const bool released : {false, true}) {
+    const auto tier = std::make_shared<SlowTier>();
+    Prefetcher prefetcher(tier, 3);
+    begin(prefetcher, 2, kRanges[2]);
+    if (released) prefetcher.end(2);
+    begin(prefetcher, 1, kRanges[1]);  // asks for layer 2
+    if (!released) prefetcher.end(2);
+    prefetcher.forget(2);
+    tier->third_layer_is_gone = true;
+    prefetcher.end(1);
+    begin(prefetcher, 1, kRanges[1]);
+    prefetcher.end(1);
+    begin(prefetcher, 0, kRanges[0]);
+    EXPECT_FALSE(tier->touched_after_it_went);
+  }
 }
 
 TEST(Prefetcher, OneLayerIsItsOwnNext) {

@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "mneme/base/error.h"
 #include "mneme/cache/disk_tier.h"
 
 namespace mneme {
@@ -73,6 +74,21 @@ TEST_P(StagedTierTest, WhatTwoFetchedStaysUntilBothReleasedIt) {
   EXPECT_EQ(tier_.n_staged_bytes(), 960);
   EXPECT_TRUE(shows(320, 320));
   tier_.release(part);
+  EXPECT_EQ(tier_.n_staged_bytes(), 0);
+}
+
+// A prefetch that comes too late finds nothing to read, and copies go with the memory.
+TEST_P(StagedTierTest, MemoryThatWentBackIsNotRead) {
+  TierMemory other = tier_.take(kBytes);
+  const ByteRange gone[] = {{other.data, 640}};
+  tier_.prefetch(gone);
+  EXPECT_EQ(tier_.n_staged_bytes(), 640);
+  other.owner.reset();
+  EXPECT_EQ(tier_.n_staged_bytes(), 0);
+  try {
+    tier_.prefetch(gone);
+  } catch (const Error&) {  // a disk may say that there is nothing any more
+  }
   EXPECT_EQ(tier_.n_staged_bytes(), 0);
 }
 
