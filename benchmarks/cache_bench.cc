@@ -1,5 +1,6 @@
 // What operations on a cache of SmolLM2's shape cost (30 layers, 3 key/value heads of 64, bfloat16), at three lengths:
-// a fork, a crop, a reordering of 8 beams and an append must not grow with what is cached. One JSON line a figure.
+// a fork, a crop, a reordering of 8 beams, a sequence that joins and an append must not grow with what is cached. One
+// JSON line a figure.
 //
 //   cache_bench [n_tokens...]       default 1024 8192 32768
 //
@@ -82,6 +83,10 @@ void measure(const char* name, const CacheOptions& options, std::int64_t n_token
   fork.emplace(cache.copy());
   fork->repeat_interleave(8);
   append(*fork, 1, 8);
+  std::optional<Cache> joined;
+  report(name, n_tokens, "add a sequence",
+         median_us(
+             101, [&] { joined.emplace(fork->copy()); }, [&] { joined->add_sequences(cache); }));
   report(name, n_tokens, "reorder 8 beams", median_us(101, nothing, [&] { fork->reorder({3, 3, 0, 1, 7, 6, 5, 2}); }));
 }
 

@@ -63,6 +63,7 @@ void Cache::add_sequences(const Cache& other) {
   check_whole();
   other.check_whole();
   check_like(other);
+  for (const CacheLayer& layer : other.layers_) layer.check_written();
   for (const std::int64_t length : other.lengths()) {
     check(
         length <= options_.max_cache_len.value_or(length), ErrorKind::kInvalidArgument,
