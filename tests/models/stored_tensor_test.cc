@@ -58,12 +58,10 @@ class Formats : public ::testing::Test {
 };
 
 TEST_F(Formats, OfGgufDecodeAsInPython) {
-  const std::map<std::string, Storage> storages = {{"f32", Storage::kFloat32},   {"f16", Storage::kFloat16},
-                                                   {"bf16", Storage::kBFloat16}, {"q4_0", Storage::kQ4_0},
-                                                   {"q4_1", Storage::kQ4_1},     {"q5_0", Storage::kQ5_0},
-                                                   {"q5_1", Storage::kQ5_1},     {"q8_0", Storage::kQ8_0},
-                                                   {"q4_k", Storage::kQ4_K},     {"q5_k", Storage::kQ5_K},
-                                                   {"q6_k", Storage::kQ6_K}};
+  const std::map<std::string, Storage> storages = {
+      {"f32", Storage::kFloat32}, {"f16", Storage::kFloat16}, {"bf16", Storage::kBFloat16}, {"q4_0", Storage::kQ4_0},
+      {"q4_1", Storage::kQ4_1},   {"q5_0", Storage::kQ5_0},   {"q5_1", Storage::kQ5_1},     {"q8_0", Storage::kQ8_0},
+      {"q4_k", Storage::kQ4_K},   {"q5_k", Storage::kQ5_K},   {"q6_k", Storage::kQ6_K}};
   int n_compared = 0;
   for (const auto& tensor : gguf.tensors()) {
     const auto it = storages.find(tensor.name);
