@@ -12,7 +12,7 @@
 #include "mneme/models/config_keys.h"
 #include "mneme/models/gguf_config.h"
 #include "mneme/models/layer_types.h"
-#include "mneme/models/rope.h"
+#include "mneme/models/rope_reading.h"
 
 namespace mneme {
 namespace {

@@ -4,14 +4,9 @@
 #include <vector>
 
 #include "mneme/models/config.h"
-#include "mneme/models/config_keys.h"
 #include "mneme/ops/rope.h"
 
 namespace mneme {
-
-/// Reads `rope` and `sliding_rope`. `keys` are those of the model type, `json` is the whole file.
-/// Throws Error(kCorruptData) for numbers that cannot be or are missing, naming file and key.
-void read_rope(const ConfigKeys& keys, const Json& json, ModelConfig& config);
 
 /// The rotation of heads of `head_dim`. Throws Error(kUnsupported) for an unknown type.
 ops::Rope rope_of(const RopeConfig& rope, std::int64_t head_dim, std::int64_t max_position_embeddings);
