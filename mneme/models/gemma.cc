@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "mneme/models/config_keys.h"
 #include "mneme/models/feed_forward.h"
 #include "mneme/models/rope.h"
 
