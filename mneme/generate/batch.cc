@@ -85,6 +85,7 @@ bool Batch::prefill() {
     done += std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
     if (more && options_.cancelled && options_.cancelled()) return false;
   }
+  states_.end_step(size(), prompt_tokens_);
   tell();
   return true;
 }
@@ -94,6 +95,7 @@ void Batch::multiply(std::int64_t n) {
   cache_->repeat_interleave(n);
   if (cross_) cross_->repeat_interleave(n);
   logits_ = logits_.repeat_interleave(n, 0);
+  states_.repeat_interleave(n);
   std::vector<Sequence> all;
   for (const Sequence& s : sequences_) {
     for (std::int64_t k = 0; k < n; ++k) {
@@ -121,6 +123,7 @@ void Batch::step() {
     counts[i] = s.finished() ? 0 : std::ssize(s.tokens) - (held.empty() ? 0 : held[i]);
   }
   feed(counts);
+  states_.end_step(size(), 1);
 }
 
 std::span<float> Batch::logits_of(std::int64_t sequence) {
@@ -146,14 +149,20 @@ void Batch::feed(const std::vector<std::int64_t>& counts) {
       complete.push_back(static_cast<std::int64_t>(i));
     }
   }
-  run({.ids = ids, .embeddings = {}, .positions = positions, .row_starts = row_starts, .known_lengths = known_lengths},
+  const std::optional<HiddenStates> states = run(
+      {.ids = ids, .embeddings = {}, .positions = positions, .row_starts = row_starts, .known_lengths = known_lengths},
       rows, logits_, complete);
   pass.done();
+  for (std::size_t i = 0; states && i < counts.size(); ++i) {
+    if (counts[i] > 0) states_.add(static_cast<std::int64_t>(i), states->all().narrow(1, row_starts[i], counts[i]));
+  }
 }
 
 /// One pass; the logits of rows[r] become row places[r] of a tensor on the CPU.
-void Batch::run(const TokenBatch& tokens, std::span<const std::int64_t> rows, at::Tensor& logits,
-                std::span<const std::int64_t> places) {
+std::optional<HiddenStates> Batch::run(TokenBatch tokens, std::span<const std::int64_t> rows, at::Tensor& logits,
+                                       std::span<const std::int64_t> places) {
+  std::optional<HiddenStates> states;
+  if (options_.output_hidden_states) tokens.hidden_states = states.emplace(model_, tokens.n_tokens()).rows();
   const std::int64_t n = std::ssize(rows), vocabulary = model_.config().vocab_size;
   ops::Workspace& workspace = cache_->workspace();
   const ops::Workspace::Scope scope(workspace);
@@ -167,6 +176,7 @@ void Batch::run(const TokenBatch& tokens, std::span<const std::int64_t> rows, at
       logits.select(0, place).copy_(ops::as_tensor(workspace, computed).select(0, r));
     }
   }
+  return states;
 }
 
 at::Tensor Batch::read_ahead(std::span<const std::int64_t> drafts) {
@@ -185,16 +195,26 @@ at::Tensor Batch::read_ahead(std::span<const std::int64_t> drafts) {
   const std::int64_t n = std::ssize(ids), row_starts[] = {0, n};
   Cache::Pass pass(*cache_, std::span(&n, 1));
   at::Tensor logits = at::empty({n_drafts + 1, model_.config().vocab_size}, at::kFloat);
-  run({.ids = ids,
-       .embeddings = {},
-       .positions = positions,
-       .row_starts = row_starts,
-       .known_lengths = std::span(&known_length, 1)},
-      rows, logits, places);
+  const std::optional<HiddenStates> states = run({.ids = ids,
+                                                  .embeddings = {},
+                                                  .positions = positions,
+                                                  .row_starts = row_starts,
+                                                  .known_lengths = std::span(&known_length, 1)},
+                                                 rows, logits, places);
   pass.done();
+  n_known_ = known_length;
+  if (states) states_ahead_ = states->all().narrow(1, n - n_drafts - 1, n_drafts + 1);
   return logits;
 }
 
-void Batch::keep() { cache_->crop(std::ssize(sequences_.front().tokens) - 1 - cache_->seq_length()); }
+void Batch::keep() {
+  const std::int64_t n_tokens = std::ssize(sequences_.front().tokens);
+  cache_->crop(n_tokens - 1 - cache_->seq_length());
+  if (!states_ahead_.defined()) return;
+  for (std::int64_t r = 0; r < n_tokens - n_known_; ++r) {  // each token is a step, as without drafts
+    states_.add(0, states_ahead_.narrow(1, r, 1));
+    states_.end_step(1, 1);
+  }
+}
 
 }  // namespace mneme

@@ -11,6 +11,8 @@
 #include "mneme/cache/cache.h"
 #include "mneme/generate/config.h"
 #include "mneme/generate/logits_processor.h"
+#include "mneme/generate/step_states.h"
+#include "mneme/models/hidden_states.h"
 #include "mneme/models/model.h"
 
 namespace mneme {
@@ -74,11 +76,13 @@ class Batch {
   /// [B, V] on the CPU: what follows the last token read of each sequence. Rows of finished sequences are old.
   at::Tensor& logits() noexcept { return logits_; }
   std::span<float> logits_of(std::int64_t sequence);
+  /// What every step read, if output_hidden_states.
+  StepStates& states() noexcept { return states_; }
 
  private:
   void feed(const std::vector<std::int64_t>& counts);
-  void run(const TokenBatch& tokens, std::span<const std::int64_t> rows, at::Tensor& logits,
-           std::span<const std::int64_t> places);
+  std::optional<HiddenStates> run(TokenBatch tokens, std::span<const std::int64_t> rows, at::Tensor& logits,
+                                  std::span<const std::int64_t> places);
 
   const Model& model_;
   const GenerationSettings& settings_;
@@ -89,6 +93,9 @@ class Batch {
   Cache* cache_ = nullptr;
   Cache* cross_ = nullptr;
   at::Tensor logits_;
+  StepStates states_;
+  at::Tensor states_ahead_;   // of the last known token and of the drafts, until keep()
+  std::int64_t n_known_ = 0;  // tokens that were read ahead from
   std::int64_t prompt_tokens_ = 0, cached_tokens_ = 0;
 };
 

@@ -2,6 +2,8 @@
 
 #include <c10/core/InferenceMode.h>
 
+#include <optional>
+
 #include "mneme/base/error.h"
 #include "mneme/cache/presets.h"
 #include "mneme/generate/fallback.h"
@@ -18,9 +20,11 @@ CausalLM::CausalLM(std::unique_ptr<const Model> model, GenerationConfig generati
       generation_config_(std::move(generation_config)) {}
 
 ForwardOutput CausalLM::forward(const ForwardInput& input, Cache* cache) const {
-  if (cache) return {mneme::forward(*model_, input, *cache)};
-  DynamicCache scratch(config_);
-  return {mneme::forward(*model_, input, scratch)};
+  std::optional<Cache> own;
+  if (!cache) cache = &own.emplace(DynamicCache(config_));
+  ForwardOutput output;
+  output.logits = mneme::forward(*model_, input, *cache, input.output_hidden_states ? &output.hidden_states : nullptr);
+  return output;
 }
 
 GenerateOutput CausalLM::generate(const EncodedInputs& inputs, const GenerateOptions& options, Cache* cache) const {

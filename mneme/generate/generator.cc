@@ -37,6 +37,7 @@ GenerateOutput Generator::run() {
     settings_.drafts() ? speculate() : decode();
     take_sequences();
   }
+  output_.hidden_states = batch_.states().take();
   output_.decode_ms = (stopping_.seconds() - prefilled) * 1e3;
   output_.prompt_tokens = batch_.prompt_tokens();
   output_.cached_tokens = batch_.cached_tokens();

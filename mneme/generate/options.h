@@ -134,10 +134,11 @@ struct GenerateOptions {
   /// are the same ones, and those that were streamed are not streamed again. Not with a cache of one's own.
   bool offload_if_out_of_memory = false;
 
-  bool output_logits = false;       ///< keep the logits after each prompt, and the smallest gap of all steps
-  bool output_step_logits = false;  ///< keep the logits of all steps
-  bool output_scores = false;       ///< keep what the processors made of them
-  bool output_logprobs = false;     ///< keep the log-probability of each new token, before any processor
+  bool output_logits = false;         ///< keep the logits after each prompt, and the smallest gap of all steps
+  bool output_step_logits = false;    ///< keep the logits of all steps
+  bool output_scores = false;         ///< keep what the processors made of them
+  bool output_hidden_states = false;  ///< keep what each layer made of each token; not of encoder-decoders
+  bool output_logprobs = false;       ///< keep the log-probability of each new token, before any processor
 };
 
 }  // namespace mneme

@@ -31,6 +31,11 @@ struct GenerateOutput {
   /// By step, if output_step_logits and output_scores: [rows, V] float32, the rows of `sequences` (beams: those that
   /// run in that step); zero for those that ended before.
   std::vector<at::Tensor> logits = {}, scores = {};
+  /// By step and layer, if output_hidden_states: [rows, T, E] float32, the rows as those of `logits`. The layers are
+  /// the token vectors, what each layer but the last made of them, and what the last made, behind the norm before the
+  /// head. The first step holds the tokens of the prompts that the cache did not, with zeros on the left of shorter
+  /// ones; each later step holds one token.
+  std::vector<std::vector<at::Tensor>> hidden_states = {};
   std::vector<std::vector<double>> token_logprobs = {};  ///< of each new token, if output_logprobs
   std::int64_t draft_tokens = 0, accepted_tokens = 0;    ///< guessed ahead, and those of them that were right
   float min_gap = 0;  ///< smallest top-1 minus top-2 logit of all choices, if output_logits

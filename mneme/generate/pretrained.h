@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <optional>
+#include <vector>
 
 #include "mneme/cache/shape.h"
 #include "mneme/models/config.h"
@@ -30,6 +31,9 @@ struct LoadedConfig : ModelConfig {
 /// The result of one `forward`.
 struct ForwardOutput {
   at::Tensor logits = {};  ///< [B, T, V] float32, or the last columns if logits_to_keep was set; zeros for padding
+  /// If output_hidden_states: [B, T, E] float32 of the token vectors, of what each layer but the last makes of them,
+  /// and of what the last makes, behind the norm before the head; zeros for padding.
+  std::vector<at::Tensor> hidden_states = {};
 };
 
 }  // namespace mneme

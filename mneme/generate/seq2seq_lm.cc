@@ -65,6 +65,8 @@ GenerateOutput Seq2SeqLM::generate(const Seq2SeqInput& input, const GenerateOpti
                                    EncoderDecoderCache* cache) const {
   const c10::InferenceMode inference;
   check_cache_choice(options, cache != nullptr);
+  check(!options.output_hidden_states, ErrorKind::kUnsupported,
+        "output_hidden_states: {} is an encoder-decoder, whose hidden states are not kept; leave it off", config_.name);
   check(cache || input.input_ids.defined(), ErrorKind::kInvalidArgument, "no prompt was given");
   if (cache) check_source(input, *cache);
   std::vector<std::vector<std::int64_t>> sources;

@@ -88,14 +88,20 @@ std::int64_t Decoder::n_bytes() const {
   return total;
 }
 
-void Decoder::embed(ops::Workspace& workspace, const TokenBatch& batch, const ops::Rows& hidden) const {
+void Decoder::embed(ops::Workspace& workspace, std::span<const std::int64_t> ids, const ops::Rows& out) const {
+  parts_.embedding.forward(workspace, ids, out);
+  const bool scaled = parts_.embedding_scale != 1.0f && !parts_.scales_given_embeddings;
+  if (scaled) ops::scale(workspace, parts_.embedding_scale, out);
+}
+
+void Decoder::token_vectors(ops::Workspace& workspace, const TokenBatch& batch, const ops::Rows& hidden) const {
   if (batch.ids.empty()) {
     ops::copy(workspace, batch.embeddings, hidden);
   } else {
-    parts_.embedding.forward(workspace, batch.ids, hidden);
+    embed(workspace, batch.ids, hidden);
   }
-  const bool scaled = !batch.ids.empty() || parts_.scales_given_embeddings;
-  if (scaled && parts_.embedding_scale != 1.0f) ops::scale(workspace, parts_.embedding_scale, hidden);
+  const bool scaled = parts_.embedding_scale != 1.0f && parts_.scales_given_embeddings;
+  if (scaled) ops::scale(workspace, parts_.embedding_scale, hidden);
   if (!parts_.learned_positions) return;
   const ops::Workspace::Scope scope(workspace);
   const ops::Rows vectors = ops::scratch_rows(workspace, hidden.n, hidden.width);
@@ -110,7 +116,7 @@ void Decoder::forward(const TokenBatch& batch, Cache& cache, std::span<const std
   const std::int64_t n = batch.n_tokens(), width = config().hidden_size;
   const ops::Rows hidden = ops::scratch_rows(workspace, n, width);
   const ops::Rows x = ops::scratch_rows(workspace, n, width), y = ops::scratch_rows(workspace, n, width);
-  embed(workspace, batch, hidden);
+  token_vectors(workspace, batch, hidden);
 
   std::array<ops::Rope::Table, kMaxRopes> angles;
   for (std::size_t i = 0; i < parts_.ropes.size(); ++i) {
@@ -119,7 +125,9 @@ void Decoder::forward(const TokenBatch& batch, Cache& cache, std::span<const std
                            rope.by_length() ? row_lengths(workspace, batch) : std::span<const std::int64_t>{});
   }
   const Pass pass{.workspace = workspace, .batch = batch, .ropes = parts_.ropes, .angles = angles};
+  const bool keeps = !batch.hidden_states.empty();
   for (std::size_t i = 0; i < parts_.layers.size(); ++i) {
+    if (keeps) ops::copy(workspace, hidden, batch.hidden_states[i]);
     for (const Residual& residual : parts_.layers[i]) {
       if (residual.before) residual.before.forward(workspace, hidden, x);
       residual.f->forward(pass, cache.layers()[i], residual.before ? x : hidden, y);
@@ -128,6 +136,7 @@ void Decoder::forward(const TokenBatch& batch, Cache& cache, std::span<const std
       ops::add(workspace, y, hidden);
     }
   }
+  if (keeps) parts_.norm.forward(workspace, hidden, batch.hidden_states.back());
 
   const ops::Rows last = ops::scratch_rows(workspace, logits.n, width);
   ops::select_rows(workspace, hidden, logit_rows, last);

@@ -62,11 +62,12 @@ class Decoder final : public Model {
 
   CacheShape cache_shape() const override;
   std::int64_t n_bytes() const override;
+  void embed(ops::Workspace& workspace, std::span<const std::int64_t> ids, const ops::Rows& out) const override;
   void forward(const TokenBatch& batch, Cache& cache, std::span<const std::int64_t> logit_rows,
                const ops::Rows& logits) const override;
 
  private:
-  void embed(ops::Workspace& workspace, const TokenBatch& batch, const ops::Rows& hidden) const;
+  void token_vectors(ops::Workspace& workspace, const TokenBatch& batch, const ops::Rows& hidden) const;
 
   DecoderParts parts_;
 };

@@ -85,6 +85,10 @@ class Mamba final : public Model {
     return total;
   }
 
+  void embed(ops::Workspace& workspace, std::span<const std::int64_t> ids, const ops::Rows& out) const override {
+    embedding_.forward(workspace, ids, out);
+  }
+
   void forward(const TokenBatch& batch, Cache& cache, std::span<const std::int64_t> logit_rows,
                const ops::Rows& logits) const override {
     ops::Workspace& workspace = cache.workspace();
@@ -93,11 +97,14 @@ class Mamba final : public Model {
     if (batch.ids.empty()) {
       ops::copy(workspace, batch.embeddings, hidden);
     } else {
-      embedding_.forward(workspace, batch.ids, hidden);
+      embed(workspace, batch.ids, hidden);
     }
+    const bool keeps = !batch.hidden_states.empty();
     for (std::size_t i = 0; i < layers_.size(); ++i) {
+      if (keeps) ops::copy(workspace, hidden, batch.hidden_states[i]);
       mix(workspace, layers_[i], cache.layers()[i].state(), batch.row_starts, hidden);
     }
+    if (keeps) ops::rms_norm(workspace, hidden, norm_, eps(), batch.hidden_states.back());
     const ops::Rows last = ops::scratch_rows(workspace, logits.n, hidden.width);
     ops::select_rows(workspace, hidden, logit_rows, last);
     ops::rms_norm(workspace, last, norm_, eps(), last);

@@ -24,6 +24,10 @@ void check_fits(std::size_t i, const LayerShape& wanted, const KvLayer& layer) {
 
 }  // namespace
 
+void Model::embed(ops::Workspace&, std::span<const std::int64_t>, const ops::Rows&) const {
+  throw Error(ErrorKind::kUnsupported, "{}: the decoder of an encoder-decoder takes ids alone", config_.name);
+}
+
 void check_fits(const CacheShape& shape, const Cache& cache) {
   const std::vector<CacheLayer>& layers = cache.layers();
   check(layers.size() == shape.layers.size(), ErrorKind::kInvalidArgument,

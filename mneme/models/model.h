@@ -25,6 +25,11 @@ struct TokenBatch {
   /// row. Only rotations that depend on the length of a text ask (longrope, dynamic).
   std::span<const std::int64_t> known_lengths = {};
 
+  /// Where hidden states go, or empty: a matrix [N, E] of the caller's for the token vectors, one for what each layer
+  /// but the last makes of them, and one for what the last makes, behind the norm before the head. The decoder of an
+  /// encoder-decoder leaves them as they are.
+  std::span<const ops::Rows> hidden_states = {};
+
   std::int64_t n_tokens() const { return row_starts.back(); }
 };
 
@@ -43,6 +48,10 @@ class Model {
 
   /// Bytes of weights held in memory (mapped files apart).
   virtual std::int64_t n_bytes() const = 0;
+
+  /// Token vectors as they may be given instead of ids: out [ids.size(), E] float32. Ids must be inside the vocabulary.
+  /// Throws Error(kUnsupported) for the decoder of an encoder-decoder.
+  virtual void embed(ops::Workspace& workspace, std::span<const std::int64_t> ids, const ops::Rows& out) const;
 
   /// Appends the tokens to the cache and computes logits of some of their rows.
   ///

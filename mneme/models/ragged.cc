@@ -3,8 +3,10 @@
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "mneme/base/error.h"
+#include "mneme/models/hidden_states.h"
 
 namespace mneme {
 namespace {
@@ -131,7 +133,27 @@ RaggedInput flatten(const ForwardInput& input, const ModelConfig& config, at::De
   return result;
 }
 
-at::Tensor forward(const Model& model, const ForwardInput& input, Cache& cache) {
+namespace {
+
+/// Hidden states [layers, N, E] as one [B, T, E] for each layer.
+std::vector<at::Tensor> rectangles(const at::Tensor& states, const RaggedInput& ragged) {
+  std::vector<std::int64_t> places;
+  for (std::int64_t i = 0; i < ragged.n_sequences; ++i) {
+    for (std::int64_t r = ragged.row_starts[static_cast<std::size_t>(i)];
+         r < ragged.row_starts[static_cast<std::size_t>(i) + 1]; ++r) {
+      places.push_back(i * ragged.n_columns + ragged.columns[static_cast<std::size_t>(r)]);
+    }
+  }
+  const std::int64_t n_layers = states.size(0), width = states.size(2);
+  at::Tensor padded = at::zeros({n_layers, ragged.n_sequences * ragged.n_columns, width}, states.options());
+  padded.index_copy_(1, at::tensor(places, at::kLong).to(states.device()), states);
+  return padded.view({n_layers, ragged.n_sequences, ragged.n_columns, width}).unbind(0);
+}
+
+}  // namespace
+
+at::Tensor forward(const Model& model, const ForwardInput& input, Cache& cache,
+                   std::vector<at::Tensor>* hidden_states) {
   const c10::InferenceMode inference;
   const Cache::Use use(cache);
   const RaggedInput ragged = flatten(input, model, cache);
@@ -153,7 +175,10 @@ at::Tensor forward(const Model& model, const ForwardInput& input, Cache& cache) 
   Cache::Pass pass(cache, ragged.counts());
   const auto options = at::TensorOptions().dtype(at::kFloat).device(model.device());
   at::Tensor logits = at::empty({std::ssize(rows), vocabulary}, options);
-  model.forward(ragged.batch(), cache, rows, {static_cast<float*>(logits.data_ptr()), std::ssize(rows), vocabulary});
+  TokenBatch batch = ragged.batch();
+  std::optional<HiddenStates> hidden;
+  if (hidden_states) batch.hidden_states = hidden.emplace(model, batch.n_tokens()).rows();
+  model.forward(batch, cache, rows, {static_cast<float*>(logits.data_ptr()), std::ssize(rows), vocabulary});
   pass.done();
   if (std::ssize(rows) != ragged.n_sequences * kept) {
     at::Tensor padded = at::zeros({ragged.n_sequences * kept, vocabulary}, options);
@@ -161,6 +186,7 @@ at::Tensor forward(const Model& model, const ForwardInput& input, Cache& cache) 
     logits = padded;
   }
   const at::Tensor& given = input.input_ids.defined() ? input.input_ids : input.inputs_embeds;
+  if (hidden) *hidden_states = rectangles(hidden->all().to(given.device()), ragged);
   return logits.view({ragged.n_sequences, kept, vocabulary}).to(given.device());
 }
 

@@ -18,8 +18,9 @@ struct ForwardInput {
   at::Tensor attention_mask = {};
   /// [B, T] int64, or undefined: counted on from the tokens that the cache holds.
   at::Tensor position_ids = {};
-  at::Tensor inputs_embeds = {};    ///< [B, T, E] instead of input_ids
-  std::int64_t logits_to_keep = 0;  ///< logits of the last so many columns; 0: of all
+  at::Tensor inputs_embeds = {};      ///< [B, T, E] instead of input_ids
+  std::int64_t logits_to_keep = 0;    ///< logits of the last so many columns; 0: of all
+  bool output_hidden_states = false;  ///< CausalLM::forward returns what each layer makes of the tokens too
 };
 
 /// The real tokens of a ForwardInput, side by side, and how to lay results back into the rectangle.
@@ -46,7 +47,9 @@ RaggedInput flatten(const ForwardInput& input, const ModelConfig& config, at::De
                     std::vector<std::int64_t> past);
 
 /// Runs a model on an input: logits [B, T or logits_to_keep, V] float32 on the inputs' device, zero for padding.
+/// hidden_states: gets the [B, T, E] float32 of each layer (TokenBatch::hidden_states), zero for padding, unless null.
 /// Throws what `flatten` and Cache::prepare throw; the cache is unchanged then.
-at::Tensor forward(const Model& model, const ForwardInput& input, Cache& cache);
+at::Tensor forward(const Model& model, const ForwardInput& input, Cache& cache,
+                   std::vector<at::Tensor>* hidden_states = nullptr);
 
 }  // namespace mneme

@@ -11,17 +11,22 @@
 #include "mneme/cache/presets.h"
 #include "mneme/generate/seq2seq_lm.h"
 #include "tests/generate/golden.h"
+#include "tests/support/random_model.h"
 #include "tests/support/thrown.h"
+#include "tests/support/tiny_model.h"
 
 namespace mneme {
 namespace {
 
+using testing::Checkpoint;
 using testing::golden_model;
 using ::testing::HasSubstr;
+using testing::random_checkpoint;
 using testing::Rows;
 using testing::some_ids;
 using testing::tensor_of;
 using testing::thrown;
+using testing::TinyModel;
 using Ids = std::vector<std::int64_t>;
 
 TEST(PromptLookupTest, FindsWhatFollowedTheLongestMatch) {
@@ -206,6 +211,93 @@ TEST_F(DraftEndsTest, DrawnTextsFollowTheModelsDistribution) {
   }
   EXPECT_GT(n_cells, 10);
   EXPECT_LT(chi_square, n_cells + 4 * std::sqrt(2.0 * n_cells));
+}
+
+/// A model that recites a text over and over: each of its tokens, of which none comes twice, is followed by the next.
+/// Its past does not matter, so its texts are known for every tokenizer.
+class RecitingModel {
+ public:
+  RecitingModel(const std::string& text, int n_texts)
+      : files_(n_texts), tokenizer_(Tokenizer::from_pretrained(files_.path())) {
+    Checkpoint c = random_checkpoint("llama", {{"hidden_size", 512}, {"num_hidden_layers", 1}});
+    for (const char* name : {"model.layers.0.self_attn.o_proj.weight", "model.layers.0.mlp.down_proj.weight",
+                             "model.embed_tokens.weight", "lm_head.weight"})
+      std::ranges::fill(c.tensors[name].values, 0.0f);
+    for (std::size_t id = 0; id < 512; ++id) c.tensors["model.embed_tokens.weight"].values[id * 512 + id] = 1;
+    const Ids ids = tokenizer_.encode(text, {.add_special_tokens = false});
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      const auto from = static_cast<std::size_t>(ids[i]), to = static_cast<std::size_t>(ids[(i + 1) % ids.size()]);
+      c.tensors["lm_head.weight"].values[to * 512 + from] = 9;
+    }
+    c.write(files_.folder());
+    model_ = AutoModelForCausalLM::from_pretrained(files_.path(), {.dtype = at::kFloat});
+  }
+
+  const CausalLM& operator*() const { return *model_; }
+  const Tokenizer& tokenizer() const { return tokenizer_; }
+
+ private:
+  TinyModel files_;
+  Tokenizer tokenizer_;
+  std::shared_ptr<const CausalLM> model_;
+};
+
+// An assistant that knows bytes alone guesses for a model whose tokens are up to several bytes long.
+TEST(OtherTokenizerTest, GuessesComeBackAsTheModelsOwnTokens) {
+  const std::string text = "abcdefghijklmnopqrstuvwxyz";
+  const RecitingModel model(text, 500), assistant(text, 256);
+  ASSERT_LT(model.tokenizer().encode(text).size(), text.size());
+  const at::Tensor prompt = tensor_of({model.tokenizer().encode("abcdef")});
+  for (const std::int64_t n : {1, 4, 20}) {
+    const GenerateOptions plain{.max_new_tokens = 40};
+    GenerateOptions drafted = plain;
+    drafted.assistant_model = &*assistant;
+    drafted.num_assistant_tokens = n;
+    drafted.tokenizer = &model.tokenizer();
+    drafted.assistant_tokenizer = &assistant.tokenizer();
+    const GenerateOutput output = (*model).generate(prompt, drafted);
+    EXPECT_EQ(output.new_tokens, (*model).generate(prompt, plain).new_tokens) << n;
+    EXPECT_EQ(output.decode_steps, 39 - output.accepted_tokens) << n;
+    EXPECT_GT(output.accepted_tokens, n == 20 ? 30 : 5) << n;  // twenty bytes are a dozen tokens, nearly all right
+  }
+}
+
+// Texts that differ in any way: wrong guesses, ids without text, halves of characters.
+TEST(OtherTokenizerTest, TextsAreThoseWithoutDrafts) {
+  const TinyModel own, other(300);
+  const Tokenizer tokenizer = Tokenizer::from_pretrained(own.path()), others = Tokenizer::from_pretrained(other.path());
+  const auto model = golden_model("llama"), assistant = golden_model("qwen2");
+  for (const Way& way : caches()) {
+    for (const bool sampled : {false, true}) {
+      for (const Ids& prompt : {tokenizer.encode("Na\u00efve foxes jump"), Ids{511, 5, 9}}) {
+        GenerateOptions plain = way.options;
+        plain.max_new_tokens = 24;
+        if (sampled) plain.do_sample = true, plain.seed = 11;
+        GenerateOptions drafted = plain;
+        drafted.assistant_model = assistant.get();
+        drafted.assistant_confidence_threshold = 0;
+        drafted.num_assistant_tokens = 6;
+        drafted.tokenizer = &tokenizer;
+        drafted.assistant_tokenizer = &others;
+        EXPECT_EQ(model->generate(tensor_of({prompt}), drafted).new_tokens,
+                  model->generate(tensor_of({prompt}), plain).new_tokens)
+            << way.name << (sampled ? " drawn" : "");
+      }
+    }
+  }
+}
+
+TEST(OtherTokenizerTest, BothTokenizersAreNeeded) {
+  const TinyModel files;
+  const Tokenizer tokenizer = Tokenizer::from_pretrained(files.path());
+  const auto model = golden_model("llama");
+  EXPECT_THAT(thrown(ErrorKind::kInvalidArgument,
+                     [&] {
+                       model->generate(
+                           tensor_of({{5}}),
+                           {.max_new_tokens = 3, .assistant_model = model.get(), .assistant_tokenizer = &tokenizer});
+                     }),
+              HasSubstr("one of them was given"));
 }
 
 TEST_F(DraftEndsTest, EncoderDecodersLookUpToo) {

@@ -19,7 +19,8 @@ inline constexpr const char* kTinyTemplate =
 /// what a test needs that works on texts. It lives as long as this object.
 class TinyModel {
  public:
-  TinyModel() {
+  /// n_texts: tokens that are no special ones, 256 (bytes alone) to 500.
+  explicit TinyModel(int n_texts = 500) {
     const std::filesystem::path golden = test_data("");
     for (const char* name : {"config.json", "generation_config.json", "model.safetensors"}) {
       std::filesystem::copy(golden / "models" / "llama" / name, path(name));
@@ -28,13 +29,13 @@ class TinyModel {
     Json& model = tokenizer["model"];
     Json vocabulary = Json::object(), merges = Json::array();
     for (const auto& [token, id] : model["vocab"].items()) {
-      if (id < kFirstSpecial) vocabulary[token] = id;
+      if (id < n_texts) vocabulary[token] = id;
     }
     // The first 256 ids are bytes; then each merge makes the next.
-    for (int i = 0; i < kFirstSpecial - 256; ++i) merges.push_back(model["merges"][static_cast<std::size_t>(i)]);
+    for (int i = 0; i < n_texts - 256; ++i) merges.push_back(model["merges"][static_cast<std::size_t>(i)]);
     model["vocab"] = vocabulary;
     model["merges"] = merges;
-    for (std::size_t i = 0; i < 3; ++i) tokenizer["added_tokens"][i]["id"] = kFirstSpecial + i;
+    for (std::size_t i = 0; i < 3; ++i) tokenizer["added_tokens"][i]["id"] = static_cast<std::size_t>(n_texts) + i;
     folder_.write("tokenizer.json", tokenizer.dump());
     folder_.write(
         "tokenizer_config.json",
@@ -43,10 +44,10 @@ class TinyModel {
 
   const std::string& path() const { return folder_.path(); }
   std::string path(const std::string& file) const { return folder_.path() + "/" + file; }
+  const TempFolder& folder() const { return folder_; }
   void write(const std::string& file, std::string_view content) const { folder_.write(file, content); }
 
  private:
-  static constexpr int kFirstSpecial = 500;
   TempFolder folder_;
 };
 
