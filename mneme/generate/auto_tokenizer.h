@@ -14,10 +14,15 @@
 
 namespace mneme {
 
-/// Texts as a model takes them: what `encode` returns.
+/// Texts as a model takes them: what `encode` returns, and what else generate() reads where it is given.
 struct EncodedInputs {
   at::Tensor input_ids = {};       ///< [B, T] int64
   at::Tensor attention_mask = {};  ///< [B, T] int64, 0 = padding; undefined: all real
+  /// [B, T, E], what the model reads for these tokens (CausalLM::embed): without input_ids, or beside them, who are
+  /// then there for the output and for processors alone.
+  at::Tensor inputs_embeds = {};
+  /// [B, T] int64, positions of these tokens; new ones count on from the last. Undefined: counted from 0.
+  at::Tensor position_ids = {};
 };
 
 struct ChatMessage {

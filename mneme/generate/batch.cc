@@ -1,6 +1,7 @@
 #include "mneme/generate/batch.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 
 #include "mneme/base/error.h"
@@ -14,13 +15,22 @@ Cache make_cache(const CacheShape& shape, const GenerationSettings& settings) {
 }
 
 Batch::Batch(const Model& model, const GenerationSettings& settings, const GenerateOptions& options,
-             std::vector<std::vector<std::int64_t>> prompts, Cache* cache, Cache* cross)
-    : model_(model), settings_(settings), options_(options), cache_(cache), cross_(cross) {
-  for (auto& prompt : prompts) {
-    check_prompt(prompt, model.config());
-    const std::int64_t length = std::ssize(prompt);
-    sequences_.push_back({.tokens = std::move(prompt), .prompt_length = length, .prompt = std::ssize(sequences_)});
-    prompt_tokens_ += length;
+             std::vector<PromptTokens> prompts, Cache* cache, Cache* cross)
+    : model_(model),
+      settings_(settings),
+      options_(options),
+      prompts_(std::move(prompts)),
+      cache_(cache),
+      cross_(cross) {
+  for (PromptTokens& prompt : prompts_) {
+    check_length(prompt.length(), model.config());
+    if (!prompt.ids.empty()) check_prompt(prompt.ids, model.config());
+    const std::int64_t n_ids = std::ssize(prompt.ids);
+    sequences_.push_back({.tokens = std::move(prompt.ids),
+                          .prompt_length = n_ids,
+                          .n_without_ids = n_ids > 0 ? 0 : prompt.length(),
+                          .prompt = std::ssize(sequences_)});
+    prompt_tokens_ += sequences_.back().n_prompt();
   }
   if (cache_) {
     check_fits(model, *cache_);
@@ -32,25 +42,26 @@ Batch::Batch(const Model& model, const GenerationSettings& settings, const Gener
   check(held.empty() || held.size() == sequences_.size(), ErrorKind::kInvalidArgument,
         "{} prompts were given with a cache that holds {} sequences", sequences_.size(), held.size());
   for (std::size_t i = 0; i < held.size(); ++i) {
-    check(held[i] < sequences_[i].prompt_length, ErrorKind::kInvalidArgument,
+    check(held[i] < sequences_[i].n_prompt(), ErrorKind::kInvalidArgument,
           "the cache holds {} tokens, the prompt has {}: pass the whole text, what is cached included, and at least "
           "one token more",
-          held[i], sequences_[i].prompt_length);
+          held[i], sequences_[i].n_prompt());
     cached_tokens_ += held[i];
   }
   const ModelConfig& config = model.config();
   for (const Sequence& s : sequences_) {
-    check(!config.learned_positions || s.prompt_length + settings.max_new_tokens <= config.max_position_embeddings,
+    const std::int64_t begin = position(s, s.n_prompt());
+    check(!config.learned_positions || begin + settings.max_new_tokens <= config.max_position_embeddings,
           ErrorKind::kInvalidArgument,
-          "a prompt of {} + {} new tokens go behind the {} positions that the model has learned; ask for fewer",
-          s.prompt_length, settings.max_new_tokens, config.max_position_embeddings);
+          "a prompt of {} + {} new tokens go behind the {} positions that the model has learned; ask for fewer", begin,
+          settings.max_new_tokens, config.max_position_embeddings);
   }
   if (cache_->max_length()) {
     for (const Sequence& s : sequences_) {
-      check(s.prompt_length + settings.max_new_tokens <= *cache_->max_length(), ErrorKind::kInvalidArgument,
+      check(s.n_prompt() + settings.max_new_tokens <= *cache_->max_length(), ErrorKind::kInvalidArgument,
             "static cache: a prompt of {} + {} new tokens exceed its capacity of {}; raise max_cache_len or use a "
             "dynamic cache",
-            s.prompt_length, settings.max_new_tokens, *cache_->max_length());
+            s.n_prompt(), settings.max_new_tokens, *cache_->max_length());
     }
   }
   logits_ = at::empty({size(), model_.config().vocab_size}, at::kFloat);
@@ -60,6 +71,7 @@ SequenceView Batch::view(const Sequence& s) const {
   const std::span<const std::int64_t> tokens(s.tokens);
   return {.tokens = tokens,
           .prompt_length = s.prompt_length,
+          .n_without_ids = s.n_without_ids,
           .source = sources_.empty() ? tokens.first(static_cast<std::size_t>(s.prompt_length))
                                      : std::span<const std::int64_t>(sources_[static_cast<std::size_t>(s.prompt)]),
           .prompt = s.prompt,
@@ -77,7 +89,7 @@ bool Batch::prefill() {
     const std::vector<std::int64_t> held = cache_->lengths();
     more = false;
     for (std::size_t i = 0; i < sequences_.size(); ++i) {
-      const std::int64_t left = sequences_[i].prompt_length - (held.empty() ? 0 : held[i]);
+      const std::int64_t left = sequences_[i].n_prompt() - (held.empty() ? 0 : held[i]);
       counts[i] = std::min(left, settings_.prefill_chunk_size);
       more = more || left > counts[i];
     }
@@ -120,7 +132,7 @@ void Batch::step() {
   std::vector<std::int64_t> counts(sequences_.size());
   for (std::size_t i = 0; i < sequences_.size(); ++i) {
     const Sequence& s = sequences_[i];
-    counts[i] = s.finished() ? 0 : std::ssize(s.tokens) - (held.empty() ? 0 : held[i]);
+    counts[i] = s.finished() ? 0 : s.length() - (held.empty() ? 0 : held[i]);
   }
   feed(counts);
   states_.end_step(size(), 1);
@@ -131,27 +143,62 @@ std::span<float> Batch::logits_of(std::int64_t sequence) {
   return {logits_.mutable_data_ptr<float>() + sequence * vocabulary, static_cast<std::size_t>(vocabulary)};
 }
 
-/// Runs the next `counts[i]` tokens of each sequence, and keeps the logits of those that are then complete.
+/// Tokens at the beginning of a text that are read as vectors.
+std::int64_t Batch::n_vectors(const Sequence& s) const {
+  const at::Tensor& vectors = prompts_[static_cast<std::size_t>(s.prompt)].vectors;
+  return vectors.defined() ? vectors.size(0) : 0;
+}
+
+std::int64_t Batch::position(const Sequence& s, std::int64_t place) const {
+  const std::vector<std::int64_t>& given = prompts_[static_cast<std::size_t>(s.prompt)].positions;
+  if (given.empty()) return place;
+  return place < std::ssize(given) ? given[static_cast<std::size_t>(place)]
+                                   : given.back() + place - std::ssize(given) + 1;
+}
+
+/// Runs the next `counts[i]` tokens of each sequence, and keeps the logits of those that are then complete. A pass
+/// reads ids or vectors: where both come, one goes before the other.
 void Batch::feed(const std::vector<std::int64_t>& counts) {
+  const std::vector<std::int64_t> held = cache_->lengths();
+  std::vector<std::int64_t> vectors(counts.size()), ids = counts;
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    const std::int64_t past = held.empty() ? 0 : held[i];
+    vectors[i] = std::clamp<std::int64_t>(n_vectors(sequences_[i]) - past, 0, counts[i]);
+    ids[i] -= vectors[i];
+  }
+  const auto any = [](const std::vector<std::int64_t>& of) { return std::ranges::any_of(of, std::identity()); };
+  if (any(vectors)) read(vectors, /*as_vectors=*/true);
+  if (any(ids)) read(ids, /*as_vectors=*/false);
+}
+
+void Batch::read(const std::vector<std::int64_t>& counts, bool as_vectors) {
   Cache::Pass pass(*cache_, counts);
   std::vector<std::int64_t> ids, positions, row_starts{0}, rows, complete, known_lengths;
+  std::vector<at::Tensor> vectors;
   for (std::size_t i = 0; i < sequences_.size(); ++i) {
     const Sequence& s = sequences_[i];
     const std::int64_t past = cache_->layers().front().length(static_cast<std::int64_t>(i));
+    if (as_vectors) vectors.push_back(prompts_[static_cast<std::size_t>(s.prompt)].vectors.narrow(0, past, counts[i]));
     for (std::int64_t p = past; p < past + counts[i]; ++p) {
-      ids.push_back(s.tokens[static_cast<std::size_t>(p)]);
-      positions.push_back(p);
+      if (!as_vectors) ids.push_back(s.tokens[static_cast<std::size_t>(p - s.n_without_ids)]);
+      positions.push_back(position(s, p));
     }
-    row_starts.push_back(std::ssize(ids));
-    known_lengths.push_back(std::ssize(s.tokens));
-    if (counts[i] > 0 && past + counts[i] == std::ssize(s.tokens)) {
+    row_starts.push_back(std::ssize(positions));
+    known_lengths.push_back(s.length());
+    if (counts[i] > 0 && past + counts[i] == s.length()) {
       rows.push_back(row_starts.back() - 1);
       complete.push_back(static_cast<std::int64_t>(i));
     }
   }
-  const std::optional<HiddenStates> states = run(
-      {.ids = ids, .embeddings = {}, .positions = positions, .row_starts = row_starts, .known_lengths = known_lengths},
-      rows, logits_, complete);
+  const at::Tensor given = as_vectors ? at::cat(vectors) : at::Tensor();
+  ops::Rows embeddings;
+  if (as_vectors) embeddings = {static_cast<float*>(given.data_ptr()), given.size(0), given.size(1)};
+  const std::optional<HiddenStates> states = run({.ids = ids,
+                                                  .embeddings = embeddings,
+                                                  .positions = positions,
+                                                  .row_starts = row_starts,
+                                                  .known_lengths = known_lengths},
+                                                 rows, logits_, complete);
   pass.done();
   for (std::size_t i = 0; states && i < counts.size(); ++i) {
     if (counts[i] > 0) states_.add(static_cast<std::int64_t>(i), states->all().narrow(1, row_starts[i], counts[i]));
@@ -180,18 +227,24 @@ std::optional<HiddenStates> Batch::run(TokenBatch tokens, std::span<const std::i
 }
 
 at::Tensor Batch::read_ahead(std::span<const std::int64_t> drafts) {
-  if (!settings_.use_cache) cache_->reset();
+  const Sequence& sequence = sequences_.front();
+  if (!settings_.use_cache) {
+    cache_->reset();
+    feed({n_vectors(sequence)});
+  }
   cache_->activate_past_recording();
-  const std::vector<std::int64_t>& tokens = sequences_.front().tokens;
-  const std::int64_t past = cache_->seq_length(), known_length = std::ssize(tokens), n_drafts = std::ssize(drafts);
-  std::vector<std::int64_t> ids(tokens.begin() + past, tokens.end()), rows, places;
+  const std::vector<std::int64_t>& tokens = sequence.tokens;
+  const std::int64_t past = cache_->seq_length(), known_length = sequence.length(), n_drafts = std::ssize(drafts);
+  std::vector<std::int64_t> ids(tokens.begin() + past - sequence.n_without_ids, tokens.end()), rows, places;
   for (std::int64_t r = 0; r <= n_drafts; ++r) {
     rows.push_back(known_length - past - 1 + r);
     places.push_back(r);
   }
   ids.insert(ids.end(), drafts.begin(), drafts.end());
   std::vector<std::int64_t> positions(ids.size());
-  std::iota(positions.begin(), positions.end(), past);
+  for (std::size_t r = 0; r < positions.size(); ++r) {
+    positions[r] = position(sequence, past + static_cast<std::int64_t>(r));
+  }
   const std::int64_t n = std::ssize(ids), row_starts[] = {0, n};
   Cache::Pass pass(*cache_, std::span(&n, 1));
   at::Tensor logits = at::empty({n_drafts + 1, model_.config().vocab_size}, at::kFloat);
@@ -208,7 +261,7 @@ at::Tensor Batch::read_ahead(std::span<const std::int64_t> drafts) {
 }
 
 void Batch::keep() {
-  const std::int64_t n_tokens = std::ssize(sequences_.front().tokens);
+  const std::int64_t n_tokens = sequences_.front().length();
   cache_->crop(n_tokens - 1 - cache_->seq_length());
   if (!states_ahead_.defined()) return;
   for (std::int64_t r = 0; r < n_tokens - n_known_; ++r) {  // each token is a step, as without drafts

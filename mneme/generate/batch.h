@@ -11,6 +11,7 @@
 #include "mneme/cache/cache.h"
 #include "mneme/generate/config.h"
 #include "mneme/generate/logits_processor.h"
+#include "mneme/generate/prompts.h"
 #include "mneme/generate/step_states.h"
 #include "mneme/models/hidden_states.h"
 #include "mneme/models/model.h"
@@ -22,8 +23,9 @@ Cache make_cache(const CacheShape& shape, const GenerationSettings& settings);
 
 /// A sequence under way.
 struct Sequence {
-  std::vector<std::int64_t> tokens = {};  ///< prompt and new
-  std::int64_t prompt_length = 0;
+  std::vector<std::int64_t> tokens = {};                     ///< ids of prompt and new ones
+  std::int64_t prompt_length = 0;                            ///< of them, those of the prompt
+  std::int64_t n_without_ids = 0;                            ///< tokens before them that were given as vectors alone
   std::int64_t prompt = 0;                                   ///< which prompt it continues
   std::int64_t hypothesis = 0;                               ///< which of that prompt's beams or continuations it is
   std::string finish_reason = {};                            ///< empty while it goes on
@@ -32,18 +34,21 @@ struct Sequence {
 
   bool finished() const { return !finish_reason.empty(); }
   std::int64_t n_new() const { return std::ssize(tokens) - prompt_length; }
+  /// Tokens of the text, and of them those of the prompt, with ids or without.
+  std::int64_t length() const { return n_without_ids + std::ssize(tokens); }
+  std::int64_t n_prompt() const { return n_without_ids + prompt_length; }
   std::vector<std::int64_t> new_tokens() const { return {tokens.begin() + prompt_length, tokens.end()}; }
 };
 
 /// Sequences under way and the cache that holds their past: what every strategy of generation runs on.
 class Batch {
  public:
-  /// prompts: the real tokens of each sequence, none empty. `cache` may hold beginnings of them, or be null: then an
+  /// prompts: what each sequence starts from, none empty. `cache` may hold beginnings of them, or be null: then an
   /// own one is made. Where sequences will be multiplied, a caller's cache is left as it is and a copy of it used.
   /// `cross`: an encoder-decoder's other cache, which is multiplied too, or null. Throws Error(kInvalidArgument) for
   /// prompts and caches that do not fit.
   Batch(const Model& model, const GenerationSettings& settings, const GenerateOptions& options,
-        std::vector<std::vector<std::int64_t>> prompts, Cache* cache, Cache* cross);
+        std::vector<PromptTokens> prompts, Cache* cache, Cache* cross);
 
   std::vector<Sequence>& sequences() noexcept { return sequences_; }
   const std::vector<Sequence>& sequences() const noexcept { return sequences_; }
@@ -80,7 +85,10 @@ class Batch {
   StepStates& states() noexcept { return states_; }
 
  private:
+  std::int64_t n_vectors(const Sequence& sequence) const;
+  std::int64_t position(const Sequence& sequence, std::int64_t place) const;
   void feed(const std::vector<std::int64_t>& counts);
+  void read(const std::vector<std::int64_t>& counts, bool as_vectors);
   std::optional<HiddenStates> run(TokenBatch tokens, std::span<const std::int64_t> rows, at::Tensor& logits,
                                   std::span<const std::int64_t> places);
 
@@ -88,6 +96,7 @@ class Batch {
   const GenerationSettings& settings_;
   const GenerateOptions& options_;
   std::vector<Sequence> sequences_;
+  std::vector<PromptTokens> prompts_;  // their vectors and positions
   std::vector<std::vector<std::int64_t>> sources_;
   std::optional<Cache> own_cache_;
   Cache* cache_ = nullptr;

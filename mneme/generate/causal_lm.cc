@@ -27,17 +27,32 @@ ForwardOutput CausalLM::forward(const ForwardInput& input, Cache* cache) const {
   return output;
 }
 
+at::Tensor CausalLM::embed(const at::Tensor& input_ids) const {
+  const c10::InferenceMode inference;
+  const RaggedInput tokens = flatten({.input_ids = input_ids}, config_, device(), {});
+  const std::int64_t width = config_.hidden_size;
+  at::Tensor vectors =
+      at::empty({tokens.n_sequences, tokens.n_columns, width}, at::TensorOptions().dtype(at::kFloat).device(device()));
+  ops::Workspace workspace(device());
+  model_->embed(workspace, tokens.ids, {static_cast<float*>(vectors.data_ptr()), std::ssize(tokens.ids), width});
+  return vectors.to(input_ids.device());
+}
+
 GenerateOutput CausalLM::generate(const EncodedInputs& inputs, const GenerateOptions& options, Cache* cache) const {
   const c10::InferenceMode inference;
   check_cache_choice(options, cache != nullptr);
-  std::vector<std::vector<std::int64_t>> prompts = real_ids(inputs.input_ids, inputs.attention_mask);
+  std::vector<PromptTokens> prompts = prompts_of(inputs, config_, device());
   check(!prompts.empty(), ErrorKind::kInvalidArgument, "no prompt was given");
   const GenerationSettings settings = resolve(options, generation_config_, longest(prompts), std::ssize(prompts));
   GenerateOutput output = cache ? Generator(*model_, settings, options, std::move(prompts), cache).run()
                                 : with_fallback(settings, options, [&](const auto& by, const auto& calling) {
                                     return Generator(*model_, by, calling, prompts, nullptr).run();
                                   });
-  output.sequences = joined(inputs.input_ids, output.new_tokens, settings.pad_token_id);
+  const at::Tensor& vectors = inputs.inputs_embeds;
+  const at::Tensor ids = inputs.input_ids.defined()
+                             ? inputs.input_ids
+                             : at::empty({vectors.size(0), 0}, vectors.options().dtype(at::kLong));
+  output.sequences = joined(ids, output.new_tokens, settings.pad_token_id);
   return output;
 }
 

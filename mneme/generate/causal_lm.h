@@ -28,9 +28,13 @@ class CausalLM {
   /// One pass over new tokens; without a cache, over the whole text. See ForwardInput. Runs in inference mode.
   ForwardOutput forward(const ForwardInput& input, Cache* cache = nullptr) const;
 
-  /// Continues texts. With a cache, input_ids are the whole texts: what the cache already holds of them is not computed
-  /// again, and afterwards it holds everything but the last new token. Options are never changed.
-  /// Throws Error(kInvalidArgument) for input or options that cannot be, before the first token.
+  /// Token vectors [B, T, E] float32 of ids [B, T], on their device: what inputs_embeds are made from.
+  at::Tensor embed(const at::Tensor& input_ids) const;
+
+  /// Continues texts. Of inputs_embeds without input_ids, `sequences` holds the new ids alone. With a cache, input_ids
+  /// are the whole texts: what the cache already holds of them is not computed again, and afterwards it holds
+  /// everything but the last new token. Options are never changed. Throws Error(kInvalidArgument) for input or options
+  /// that cannot be, before the first token.
   GenerateOutput generate(const EncodedInputs& inputs, const GenerateOptions& options = {},
                           Cache* cache = nullptr) const;
   GenerateOutput generate(const at::Tensor& input_ids, const GenerateOptions& options = {},

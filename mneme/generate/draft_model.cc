@@ -74,7 +74,9 @@ std::vector<std::int64_t> TranslatingDrafter::draft(const SequenceView& sequence
   if (ids.empty()) return {};
   const std::string before = assistant_tokenizer_.decode(ids);
   const std::vector<std::int64_t> drafts = model_.draft({.tokens = ids, .prompt_length = std::ssize(ids)}, most);
-  ids.insert(ids.end(), drafts.begin(), drafts.end());
+  const auto end =
+      std::ranges::find_if(drafts, [&](std::int64_t id) { return id >= assistant_tokenizer_.vocab_size(); });
+  ids.insert(ids.end(), drafts.begin(), end);
   const std::string after = assistant_tokenizer_.decode(ids);
   if (!after.starts_with(before)) return {};
   std::vector<std::int64_t> result = tokenizer_.encode(after.substr(before.size()), as_is);

@@ -10,7 +10,7 @@
 namespace mneme {
 
 Generator::Generator(const Model& model, const GenerationSettings& settings, const GenerateOptions& options,
-                     std::vector<std::vector<std::int64_t>> prompts, Cache* cache, Cache* cross)
+                     std::vector<PromptTokens> prompts, Cache* cache, Cache* cross)
     : settings_(settings),
       options_(options),
       stopping_(settings, options),

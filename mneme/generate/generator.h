@@ -20,7 +20,7 @@ class Generator {
  public:
   /// See Batch. Throws Error(kInvalidArgument).
   Generator(const Model& model, const GenerationSettings& settings, const GenerateOptions& options,
-            std::vector<std::vector<std::int64_t>> prompts, Cache* cache, Cache* cross = nullptr);
+            std::vector<PromptTokens> prompts, Cache* cache, Cache* cross = nullptr);
 
   /// An encoder-decoder: what its encoder read.
   void set_sources(std::vector<std::vector<std::int64_t>> sources) { batch_.set_sources(std::move(sources)); }

@@ -19,6 +19,10 @@ std::vector<float> Guidance::unconditional(const SequenceView& sequence) {
   std::vector<std::int64_t> text;
   const auto prompt = sequence.tokens.first(static_cast<std::size_t>(sequence.prompt_length));
   if (negative_prompts_.empty()) {
+    check(
+        !prompt.empty(), ErrorKind::kInvalidArgument,
+        "guidance_scale leads away from the prompt's last id, and inputs_embeds came without ids; give input_ids too, "
+        "or negative_prompt_ids");
     text.push_back(prompt.back());
   } else {
     check(sequence.prompt < std::ssize(negative_prompts_), ErrorKind::kInvalidArgument,

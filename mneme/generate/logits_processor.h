@@ -10,6 +10,7 @@ namespace mneme {
 struct SequenceView {
   std::span<const std::int64_t> tokens = {};  ///< so far, prompt included, padding never
   std::int64_t prompt_length = 0;             ///< of them, those of the prompt; what follows is new
+  std::int64_t n_without_ids = 0;             ///< tokens before them of which only vectors are known
   std::span<const std::int64_t> source = {};  ///< what the encoder read; of a causal model, the prompt
   std::int64_t prompt = 0;                    ///< which prompt of the batch it continues
   std::int64_t hypothesis = 0;                ///< which of its beams or continuations

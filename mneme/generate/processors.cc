@@ -62,7 +62,8 @@ void add_lengths(Processors& list, const GenerationSettings& s) {
   const std::int64_t min_length = s.options.min_length.value_or(0);
   if (s.eos_token_id.empty() || (min_length == 0 && s.min_new_tokens == 0)) return;
   add([&s, min_length](Scores scores, const SequenceView& at) {
-    if (std::ssize(at.tokens) < min_length || at.n_new() < s.min_new_tokens) ban(scores, s.eos_token_id);
+    if (at.n_without_ids + std::ssize(at.tokens) < min_length || at.n_new() < s.min_new_tokens)
+      ban(scores, s.eos_token_id);
   });
 }
 

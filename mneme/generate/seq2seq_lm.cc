@@ -80,7 +80,8 @@ GenerateOutput Seq2SeqLM::generate(const Seq2SeqInput& input, const GenerateOpti
     const at::Device device = input.input_ids.defined() ? input.input_ids.device() : at::Device(at::kCPU);
     first_ids = at::full({n, 1}, decoder_start(options), at::TensorOptions().dtype(at::kLong).device(device));
   }
-  std::vector<std::vector<std::int64_t>> prompts = real_ids(first_ids, input.decoder_attention_mask);
+  std::vector<PromptTokens> prompts =
+      prompts_of({.input_ids = first_ids, .attention_mask = input.decoder_attention_mask}, config_, device());
   check(std::ssize(prompts) == n, ErrorKind::kInvalidArgument,
         "{} sequences of decoder_input_ids were given for {} prompts; there must be one for each", prompts.size(), n);
   const GenerationSettings settings = resolve(options, generation_config_, longest(prompts), n);

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "mneme/base/error.h"
 #include "mneme/cache/encoder_decoder_cache.h"
 #include "mneme/generate/auto_tokenizer.h"
 #include "mneme/generate/config.h"
@@ -45,6 +46,10 @@ class Seq2SeqLM {
                           EncoderDecoderCache* cache = nullptr) const;
   GenerateOutput generate(const EncodedInputs& source, const GenerateOptions& options = {},
                           EncoderDecoderCache* cache = nullptr) const {
+    check(!source.inputs_embeds.defined() && !source.position_ids.defined(), ErrorKind::kUnsupported,
+          "{} is an encoder-decoder, which reads input_ids at positions of its own; inputs_embeds and position_ids are "
+          "for causal models",
+          config_.name);
     return generate(Seq2SeqInput{.input_ids = source.input_ids, .attention_mask = source.attention_mask}, options,
                     cache);
   }

@@ -43,6 +43,7 @@ std::string Stopping::reason_of_text(const Sequence& s) const {
   if (is_eos(s.tokens.back()) || holds_stop_string(s)) return "stop";
   const SequenceView view{.tokens = s.tokens,
                           .prompt_length = s.prompt_length,
+                          .n_without_ids = s.n_without_ids,
                           .source = {},
                           .prompt = s.prompt,
                           .hypothesis = s.hypothesis};

@@ -48,7 +48,7 @@ TEST(Prompts, AreCheckedAgainstTheModel) {
 
 TEST(Prompts, JoinedRowsEndInPadding) {
   EXPECT_EQ(longest({{1}, {1, 2, 3}, {}}), 3);
-  EXPECT_EQ(longest({}), 0);
+  EXPECT_EQ(longest(Rows{}), 0);
   EXPECT_EQ(testing::rows_of(joined(tensor_of({{1, 2}, {3, 4}}), {{5}, {6, 7, 8}}, 9)),
             (Rows{{1, 2, 5, 9, 9}, {3, 4, 6, 7, 8}}));
   EXPECT_EQ(joined(tensor_of({{1, 2}}), {{}}, 0).sizes(), at::IntArrayRef({1, 2}));
