@@ -5,6 +5,7 @@
 #include "mneme/cli/exit_code.h"
 #include "mneme/cli/flags.h"
 #include "mneme/cli/model_path.h"
+#include "mneme/cli/number.h"
 #include "mneme/cli/tasks_library.h"
 
 namespace mneme::cli {
@@ -54,14 +55,22 @@ int run(Flags& flags, Console& console) {
 }  // namespace
 
 Command add_inspect(CLI::App& program) {
-  CLI::App* app = program.add_subcommand("inspect", "Show a model's layers, its cache plan, and what computes here");
+  CLI::App* app = program.add_subcommand(
+      "inspect", "Show a model's layers, its cache plan, the memory it takes, and what computes here");
   const auto flags = std::make_shared<Flags>();
   add_model_flags(*app, flags->request.model);
+  add_number<std::int64_t>(*app, "--length", flags->request.length,
+                           "Tokens of a sequence that memory is estimated for [the model's longest]")
+      ->group("Memory");
+  app->add_option("--batch-size", flags->request.batch_size, "Sequences that memory is estimated for [1]")
+      ->group("Memory")
+      ->type_name("N");
   add_cache_kind_flags(*app, flags->request.cache, flags->request.cache_config);
-  add_json_flag(*app, flags->json, "model, cache, tokenizer, machine");
+  add_json_flag(*app, flags->json, "model, cache, memory, tokenizer, machine");
   app->footer(R"(
 Examples:
   mneme inspect --model ./Mistral-7B-v0.1 --dtype float16
+  mneme inspect --dtype int8 --length 4096 --batch-size 8
   mneme inspect --cache-config '{"backend": "kivi", "nbits_key": 4, "nbits_value": 2}')");
   return {app, [flags](Console& console) { return run(*flags, console); }};
 }

@@ -239,6 +239,14 @@ std::int64_t Weights::n_bytes() const {
   });
 }
 
+std::vector<const StoredTensor*> Weights::tensors() const {
+  std::vector<const StoredTensor*> all;
+  for (const auto& [name, entry] : entries_) {
+    if (entry.unsupported_type.empty()) all.push_back(&entry.tensor);
+  }
+  return all;
+}
+
 std::int64_t Weights::n_elements() const {
   return std::accumulate(entries_.begin(), entries_.end(), std::int64_t{0}, [](std::int64_t sum, const auto& item) {
     return sum + item.second.tensor.rows() * item.second.tensor.columns();

@@ -32,6 +32,9 @@ class Weights {
   /// may not call it at once; the tensors may be read by any number of threads.
   const StoredTensor& get(const std::string& name, const std::vector<std::int64_t>& shape) const;
 
+  /// All tensors that can be read, in no order. They live as long as this.
+  std::vector<const StoredTensor*> tensors() const;
+
   /// Names that nobody asked for with `get`, sorted (for the warning after loading).
   std::vector<std::string> unused() const;
 

@@ -7,6 +7,7 @@
 #include "mneme/cache/plan.h"
 #include "mneme/cache/state_layer.h"
 #include "mneme/generate/cache_options.h"
+#include "mneme/generate/memory_estimate.h"
 #include "mneme/kernels/kernels.h"
 #include "mneme/models/registry.h"
 #include "mneme/models/weights.h"
@@ -109,6 +110,17 @@ Json cache_plan(const CacheShape& shape, const CacheOptions& options) {
   return facts;
 }
 
+Json memory_facts(const InspectRequest& request, const GenerateOptions& cache, const ModelConfig& config) {
+  const std::int64_t length = request.length.value_or(config.max_position_embeddings);
+  const MemoryEstimate bytes = estimate_memory(request.model.path, {.load = {.dtype = load_dtype_of(request.model)},
+                                                                    .length = length,
+                                                                    .batch_size = request.batch_size,
+                                                                    .cache = cache});
+  return {{"length", length},      {"batch_size", request.batch_size},         {"weights", bytes.weights},
+          {"cache", bytes.cache},  {"cache_offloaded", bytes.cache_offloaded}, {"working", bytes.working},
+          {"total", bytes.total()}};
+}
+
 Json tokenizer_facts(const std::string& path) {
   try {
     const Tokenizer tokenizer = Tokenizer::from_pretrained(path);
@@ -142,6 +154,7 @@ Json inspect(const InspectRequest& request) {
   GenerateOptions cache = request.cache;
   cache.cache_config = cache_config_of(request.cache_config);
   cache.max_new_tokens = config.max_position_embeddings;
+  const Json memory = memory_facts(request, cache, config);
   const CacheOptions cache_options = cache_options_of(resolve(cache, {}, 0, 1));
   Json result = {{"model",
                   {{"path", request.model.path},
@@ -160,6 +173,7 @@ Json inspect(const InspectRequest& request) {
   result["cache"] = cache_plan(architecture.cache_shape(config, dtype, at::kCPU), cache_options);
   if (architecture.build_seq2seq)
     result["cross_cache"] = cache_plan(cross_cache_shape_of(config, dtype, at::kCPU), cache_options);
+  result["memory"] = memory;
   result["tokenizer"] = tokenizer_facts(request.model.path);
   result["machine"] = machine();
   return result;

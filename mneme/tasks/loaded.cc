@@ -76,13 +76,17 @@ std::optional<DType> dtype_of(const ModelRequest& request) {
               "dtype \"{}\" is not known; there are auto, int8, float32, bfloat16 and float16", request.dtype);
 }
 
+std::optional<at::ScalarType> load_dtype_of(const ModelRequest& request) {
+  if (request.dtype == "int8") return at::kChar;
+  const std::optional<DType> dtype = dtype_of(request);
+  return dtype ? std::optional(ops::scalar_type(*dtype)) : std::nullopt;
+}
+
 Loaded load(const ModelRequest& request, TokenizerNeed need) {
   const auto start = std::chrono::steady_clock::now();
   if (request.threads) ThreadPool::global().resize(*request.threads);
   at::set_num_threads(1);  // products run on our pool; a second pool would only be in its way
-  LoadOptions options{.dtype = std::nullopt, .device = device_of(request)};
-  if (const auto dtype = dtype_of(request)) options.dtype = ops::scalar_type(*dtype);
-  if (request.dtype == "int8") options.dtype = at::kChar;
+  const LoadOptions options{.dtype = load_dtype_of(request), .device = device_of(request)};
 
   auto tokenizer = std::async(std::launch::async, AutoTokenizer::from_pretrained, request.path);
   Loaded loaded{.model = {}, .tokenizer = std::nullopt, .name = name_of_path(request.path)};

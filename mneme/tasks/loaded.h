@@ -41,6 +41,9 @@ Loaded load(const ModelRequest& request, TokenizerNeed need);
 /// Error(kInvalidArgument).
 std::optional<DType> dtype_of(const ModelRequest& request);
 
+/// The same as LoadOptions take it, at::kChar for "int8".
+std::optional<at::ScalarType> load_dtype_of(const ModelRequest& request);
+
 /// A --cache-config. Throws Error(kCorruptData) for what is not JSON and Error(kInvalidArgument) for keys and values
 /// that cannot be.
 CacheConfig cache_config_of(const std::string& json);

@@ -62,6 +62,8 @@ struct InspectRequest {
   ModelRequest model;
   GenerateOptions cache;  ///< as in NllRequest: the cache whose plan is shown
   std::string cache_config;
+  std::optional<std::int64_t> length;  ///< tokens that memory is estimated for; unset: max_position_embeddings
+  std::int64_t batch_size = 1;         ///< and sequences
 };
 
 struct ChatRequest {

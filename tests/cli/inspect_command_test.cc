@@ -61,6 +61,25 @@ TEST(InspectCommandTest, SaysWhatEachLayerOfAHybridKeeps) {
   EXPECT_EQ(both["cache"]["plan"][0]["states"].size(), 2u);
 }
 
+TEST(InspectCommandTest, EstimatesMemoryBeforeLoading) {
+  const TinyModel model;
+  const auto memory = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {"inspect", "--model", model.path()};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run_json(arguments)["memory"];
+  };
+  const Json whole = memory({"--dtype", "float32"});
+  EXPECT_EQ(whole["length"], 512);
+  EXPECT_EQ(whole["cache"], 4 * 512 * 2 * (16 + 16) * 4);  // layers, tokens, heads, keys and values, float32
+  EXPECT_EQ(whole["weights"], 4 * (512 * 64 + 4 * (64 * (64 + 32 + 32 + 64) + 3 * 64 * 128)));  // embeddings stay out
+  EXPECT_EQ(whole["total"], whole["weights"].get<int>() + whole["cache"].get<int>() + whole["working"].get<int>());
+  const Json some = memory({"--length", "100", "--batch-size", "3", "--dtype", "bfloat16"});
+  EXPECT_EQ(some["cache"], 3 * 4 * 128 * 2 * (32 + 16) * 2);  // products of bfloat16 read 32 elements at a time
+  EXPECT_EQ(2 * some["weights"].get<int>(), whole["weights"].get<int>());
+  EXPECT_EQ(run({"inspect", "--model", model.path(), "--length", "0"}).code, 2);
+  EXPECT_EQ(run({"inspect", "--model", model.path(), "--batch-size", "0"}).code, 2);
+}
+
 TEST(InspectCommandTest, ReadsAsAPageWithoutJson) {
   const TinyModel model;
   const Finished finished = run({"inspect", "--model", model.path()});
