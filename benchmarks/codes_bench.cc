@@ -1,18 +1,22 @@
 // Encoded blocks against raw bfloat16 ones, for a cache of SmolLM2's shape (30 layers, 3 key/value heads of 64, 9 query
 // heads), one JSON line a codec.
 //
-//   codes_bench [n_tokens]      default 8192; on all cores; MNEME_ISA=avx2 and so on choose the kernels
+//   codes_bench [n_tokens [codec]]      default 8192 and every codec; on all cores; MNEME_ISA=avx2 and so on choose the kernels
 //
 // "step_ms" is the attention of one decoded token over all layers, beside "bfloat16_ms" over raw blocks, measured by
 // turns since neighbours on the machine move both; "decode_gbps" is how fast one thread reads codes that it turns into
 // bfloat16 tiles, "encode_us" what it takes for one head's keys and values.
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <limits>
+#include <memory>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "mneme/base/flush_denormals.h"
@@ -36,18 +40,20 @@ double ms(F work) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
 }
 
-/// Blocks of all layers, each a copy of one.
+/// Blocks of all layers, each a copy of one, in huge pages as a cache has them.
 struct Blocks {
-  std::vector<std::byte> memory;
+  std::unique_ptr<std::byte, decltype(&std::free)> memory{nullptr, std::free};
   std::vector<const std::byte*> pointers;
 
   Blocks(const std::vector<std::byte>& block, std::int64_t n) {
-    const std::size_t size = (block.size() + 63) / 64 * 64;
-    memory.resize(size * static_cast<std::size_t>(n) + 64);
-    std::byte* first = memory.data() + (64 - reinterpret_cast<std::uintptr_t>(memory.data()) % 64) % 64;
-    for (std::int64_t i = 0; i < n; ++i) {
-      std::copy(block.begin(), block.end(), first + static_cast<std::int64_t>(size) * i);
-      pointers.push_back(first + static_cast<std::int64_t>(size) * i);
+    constexpr std::size_t kHugePage = std::size_t{2} << 20;
+    const std::size_t size = (block.size() + 63) / 64 * 64, count = static_cast<std::size_t>(n);
+    const std::size_t n_bytes = (size * count + kHugePage - 1) / kHugePage * kHugePage;
+    memory.reset(static_cast<std::byte*>(std::aligned_alloc(kHugePage, n_bytes)));
+    ::madvise(memory.get(), n_bytes, MADV_HUGEPAGE);
+    for (std::size_t i = 0; i < count; ++i) {
+      std::copy(block.begin(), block.end(), memory.get() + size * i);
+      pointers.push_back(memory.get() + size * i);
     }
   }
 };
@@ -115,6 +121,7 @@ class Step {
     kernels::active()
         .codes->of(kRaw.format)
         .attend({.raw = args,
+                 .q = q_.data(),
                  .codes = codes_,
                  .head = head,
                  .sealed = blocks,
@@ -166,10 +173,12 @@ void measure(const quant::BlockCodec& codec, std::int64_t n_tokens) {
 int main(int argc, char** argv) {
   using namespace mneme;
   const std::int64_t n_tokens = argc > 1 ? std::atoll(argv[1]) : 8192;
+  const std::string only = argc > 2 ? argv[2] : "";
   for (const auto& codec : {quant::make_int8(kRaw), quant::make_fp8(kRaw), quant::make_quanto({}, kRaw),
                             quant::make_quanto({.axis_key = -1, .axis_value = -1}, kRaw), quant::make_hqq({}, kRaw),
                             quant::make_kivi({}, kRaw), quant::make_kivi({.nbits_value = 2}, kRaw),
                             quant::make_kivi({.nbits_key = 3, .nbits_value = 2}, kRaw),
-                            quant::make_kivi({.nbits_key = 2, .nbits_value = 2}, kRaw)})
-    measure(*codec, n_tokens);
+                            quant::make_kivi({.nbits_key = 2, .nbits_value = 2}, kRaw)}) {
+    if (only.empty() || codec->name() == only) measure(*codec, n_tokens);
+  }
 }

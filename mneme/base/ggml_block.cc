@@ -67,6 +67,25 @@ void unpack_q6_k(const std::byte* bytes, GgmlBlock& block) {
   block.scale = load16(bytes + 208);
 }
 
+template <WeightFormat kFormat>
+void decode_block(const GgmlBlock& block, float* out) {
+  constexpr CodedFormat kCoded = coded_format(kFormat);
+  const float d = from_float16(block.scale), m = from_float16(block.min);
+  for (int g = 0; g < kCoded.block_groups; ++g) {
+    float scale = d, min = m;
+    if constexpr (kCoded.has_steps) {
+      const std::uint8_t step = block.scale_steps[g];
+      scale *= static_cast<float>(kCoded.signed_steps ? static_cast<std::int8_t>(step) : int{step});
+      if constexpr (kCoded.has_min) min *= static_cast<float>(block.min_steps[g]);
+    }
+    for (int i = g * kCoded.group; i < (g + 1) * kCoded.group; ++i) {
+      const int q = kCoded.bits == 8 ? static_cast<std::int8_t>(block.codes[i]) : block.codes[i];
+      const float value = scale * static_cast<float>(q - kCoded.zero);
+      out[i] = kCoded.has_min ? value + min : value;
+    }
+  }
+}
+
 }  // namespace
 
 void unpack(WeightFormat format, const std::byte* bytes, GgmlBlock& block) {
@@ -96,24 +115,19 @@ void unpack(WeightFormat format, const std::byte* bytes, GgmlBlock& block) {
   }
 }
 
-void decode(WeightFormat format, const std::byte* bytes, float* out) {
-  const CodedFormat layout = coded_format(format);
-  GgmlBlock block;
-  unpack(format, bytes, block);
-  const float d = from_float16(block.scale), m = from_float16(block.min);
-  for (int g = 0; g < layout.block_groups; ++g) {
-    float scale = d, min = m;
-    if (layout.has_steps) {
-      scale *= format == WeightFormat::kQ6_K ? static_cast<float>(static_cast<std::int8_t>(block.scale_steps[g]))
-                                             : static_cast<float>(block.scale_steps[g]);
-      if (layout.has_min) min *= static_cast<float>(block.min_steps[g]);
+void decode(WeightFormat format, const GgmlBlock& block, float* out) {
+  with_format(format, [&]<WeightFormat kFormat>() { decode_block<kFormat>(block, out); });
+}
+
+void decode(WeightFormat format, const std::byte* row, std::int64_t n, float* out) {
+  with_format(format, [&]<WeightFormat kFormat>() {
+    constexpr CodedFormat kCoded = coded_format(kFormat);
+    GgmlBlock block;
+    for (std::int64_t i = 0; i < n; i += kCoded.block_elements(), row += kCoded.block_bytes) {
+      unpack(kFormat, row, block);
+      decode_block<kFormat>(block, out + i);
     }
-    for (int i = g * layout.group; i < (g + 1) * layout.group; ++i) {
-      const int q = layout.bits == 8 ? static_cast<std::int8_t>(block.codes[i]) : block.codes[i];
-      const float value = scale * static_cast<float>(q - layout.zero);
-      out[i] = layout.has_min ? value + min : value;
-    }
-  }
+  });
 }
 
 void encode_q8_0(const float* x, std::byte* bytes) {

@@ -10,9 +10,9 @@ namespace mneme {
 namespace {
 
 constexpr const char* kFormat = "mneme cache";
-constexpr std::int64_t kVersion = 2;
+constexpr std::int64_t kVersion = 3;
 /// Changes with every change of what a block's bits are made from.
-constexpr const char* kArithmetic = "decoded blocks, running softmax over spans of 8";
+constexpr const char* kArithmetic = "products of codes, running softmax over spans of 8";
 
 const std::string& string_at(const SafetensorsFile& file, const char* key) {
   const auto it = file.metadata().find(key);

@@ -37,6 +37,14 @@ int open_unnamed(const std::string& folder) {
   return named;
 }
 
+/// madvise for all pages that a range touches.
+int advise(const ByteRange& range, int advice) {
+  const auto address = reinterpret_cast<std::uintptr_t>(range.data);
+  const std::uintptr_t begin = address / page_size() * page_size(),
+                       end = address + static_cast<std::size_t>(range.n_bytes);
+  return ::madvise(reinterpret_cast<void*>(begin), end - begin, advice);
+}
+
 }  // namespace
 
 /// The file and where its pieces are mapped. Pieces keep it alive.
@@ -131,12 +139,14 @@ void DiskTier::zero(std::byte* data, std::int64_t n_bytes) {
     write(data + done, kZeros, std::min(std::ssize(kZeros), n_bytes - done), at::kCPU);
 }
 
+void DiskTier::prefetch(std::span<const ByteRange> ranges) {
+  // A failure shows when the bytes are fetched.
+  for (const ByteRange& range : ranges) advise(range, MADV_WILLNEED);
+}
+
 void DiskTier::fetch(std::span<const ByteRange> ranges) {
   for (const ByteRange& range : ranges) {
-    const auto address = reinterpret_cast<std::uintptr_t>(range.data);
-    const std::uintptr_t begin = address / page_size() * page_size(),
-                         end = address + static_cast<std::size_t>(range.n_bytes);
-    const int status = ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_POPULATE_READ);
+    const int status = advise(range, MADV_POPULATE_READ);
     // EINVAL: a system that does not know this advice reads when the bytes are touched.
     check(status == 0 || errno == EINVAL, ErrorKind::kIo, "an offloaded cache could not read {} bytes from {}: {}",
           range.n_bytes, folder_, std::strerror(errno));

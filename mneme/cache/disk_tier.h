@@ -26,6 +26,8 @@ class DiskTier final : public Tier {
   TierMemory take(std::int64_t n_bytes) override;
   void write(std::byte* to, const std::byte* from, std::int64_t n_bytes, at::Device where) override;
   void zero(std::byte* data, std::int64_t n_bytes) override;
+  void prefetch(std::span<const ByteRange> ranges) override;
+  bool prefetch_waits() const override { return false; }  ///< the system reads on its own
   void fetch(std::span<const ByteRange> ranges) override;
   void release(std::span<const ByteRange> ranges) noexcept override;
 

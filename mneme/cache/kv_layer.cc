@@ -43,6 +43,12 @@ const std::byte* address_of(const BlockRef& block) {
 
 }  // namespace
 
+KvLayer::KvLayer(const KvLayer& other)
+    : storage_(other.storage_),
+      sequences_(other.sequences_),
+      recording_(other.recording_),
+      write_failure_(other.write_failure_) {}
+
 // Before the pools go: memory of theirs that is being brought, or is yet to be released, may be somebody else's next.
 KvLayer::~KvLayer() {
   if (prefetcher_) prefetcher_->forget(prefetch_index_);

@@ -45,7 +45,8 @@ class KvLayer {
   using KeysAndValues = std::pair<at::Tensor, at::Tensor>;
 
   explicit KvLayer(KvStorage storage) : storage_(std::move(storage)) {}
-  KvLayer(const KvLayer&) = default;
+  /// Shares the other's blocks. Its prefetches stay its own: a copy has none until set_prefetcher.
+  KvLayer(const KvLayer& other);
   KvLayer(KvLayer&&) noexcept = default;
   ~KvLayer();
   /// By swapping: the old blocks must go before the pools that they go back to.

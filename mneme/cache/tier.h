@@ -51,8 +51,10 @@ class Tier {
   /// Sets bytes of this tier to zero. Throws Error(kIo).
   virtual void zero(std::byte* data, std::int64_t n_bytes) = 0;
 
-  /// Starts to make reads of these ranges fast. Called by a thread of its own, which may be kept waiting.
+  /// Starts to make reads of these ranges fast.
   virtual void prefetch(std::span<const ByteRange> ranges) { fetch(ranges); }
+  /// Whether `prefetch` may wait for them, so that only a thread of its own should call it.
+  virtual bool prefetch_waits() const { return true; }
   /// Makes reads of these ranges fast, and returns once they are, or once the compute device will wait until they are.
   /// Throws Error(kIo) where they cannot be read.
   virtual void fetch(std::span<const ByteRange>) {}

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <type_traits>
+
 #include "mneme/kernels/math.h"
 #include "mneme/kernels/product.h"
 
@@ -82,15 +84,79 @@ class Attention {
   void take(const std::byte* tiles, const std::byte* next) noexcept {
     score(tiles);
     if (next) ask_for(next);
-    for (std::int64_t r = begin_; r < end_; ++r) {
-      if (!visible_[r].empty()) soften(r);
-    }
+    soften();
     add_values(tiles + kBlockTokens / kPanel * panel_bytes(Format::kFormat, args_.key_dim));
   }
 
+  // The same in steps, where keys or values are not raw.
+
+  /// scores = q k^T
+  void score(const std::byte* keys) noexcept {
+    score([&](std::int64_t first, std::int64_t n_rows, std::int64_t n_panels, float* scores) {
+      Format::product({.x = static_cast<const std::byte*>(args_.q) + first * args_.q_stride,
+                       .x_stride = args_.q_stride,
+                       .panels = keys,
+                       .y = scores,
+                       .y_stride = kBlockTokens,
+                       .n_rows = n_rows,
+                       .inner = args_.key_dim,
+                       .n_panels = n_panels});
+    });
+  }
+  /// multiply(first row, n_rows, panels of 16 tokens, scores [n_rows][64])
+  template <class Multiply>
+  void score(const Multiply& multiply) noexcept requires std::is_class_v<Multiply> {
+    multiply(begin_, end_ - begin_, n_slots_ / kPanel, scores_ + begin_ * kBlockTokens);
+  }
+
+  /// scores become p.
+  void soften() noexcept {
+    for (std::int64_t r = begin_; r < end_; ++r) {
+      if (!visible_[r].empty()) soften(r);
+    }
+  }
+
+  /// O = fma(O, c, p v)
+  void add_values(const std::byte* values) noexcept {
+    const std::int64_t n_rows = end_ - begin_, prepared_bytes = Format::prepared_bytes(n_slots_);
+    if (prepared_bytes) Format::prepare(scores_ + begin_ * kBlockTokens, kBlockTokens, n_rows, n_slots_, rounded_);
+    // A part-filled block costs only the slots in use. Its panels are then longer than the product takes them for.
+    const bool whole = n_slots_ == kBlockTokens;
+    add_values(whole ? kPanelsAtOnce : 1, [&](const float* p, std::int64_t panel, std::int64_t n, float* products) {
+      Format::product({.x = prepared_bytes ? rounded_ : p,
+                       .x_stride = prepared_bytes ? prepared_bytes : kBlockTokens * std::int64_t{sizeof(float)},
+                       .panels = values + panel * panel_bytes(Format::kFormat, kBlockTokens),
+                       .y = products,
+                       .y_stride = n * kPanel,
+                       .n_rows = n_rows,
+                       .inner = n_slots_,
+                       .n_panels = n});
+    });
+  }
+  /// multiply(p [n_rows][64], first panel of channels, n <= at_once, products [n_rows][16 n])
+  template <class Multiply>
+  void add_values(std::int64_t at_once, const Multiply& multiply) noexcept {
+    const std::int64_t n_panels = round_up(args_.value_dim, kPanel) / kPanel;
+    for (std::int64_t panel = 0; panel < n_panels; panel += at_once) {
+      const std::int64_t n = n_panels - panel < at_once ? n_panels - panel : at_once;
+      multiply(scores_ + begin_ * kBlockTokens, panel, n, products_);
+      for (std::int64_t r = begin_; r < end_; ++r) {
+        if (visible_[r].empty()) continue;
+        float* output = state_of(r) + 16 + panel * kPanel;
+        const float* product = products_ + (r - begin_) * n * kPanel;
+        for (std::int64_t i = 0; i < n * kPanel; i += 16) {
+          L::fma(L::load(output + i), corrections_[r], L::load(product + i)).store(output + i);
+        }
+      }
+    }
+  }
+
+  std::int64_t n_rows() const { return end_ - begin_; }
+
+  static constexpr std::int64_t kPanelsAtOnce = 8;  ///< of values, so that their products stay near
+
  private:
   static constexpr int kVectors = kBlockTokens / 16;
-  static constexpr std::int64_t kPanelsAtOnce = 8;  ///< of values, so that their products stay near
 
   float* state_of(std::int64_t row) noexcept { return states_ + row * attend_state_floats(args_.value_dim); }
 
@@ -99,27 +165,38 @@ class Attention {
     for (int line = 0; line < 32; ++line) __builtin_prefetch(tile + 64 * line);
   }
 
-  /// scores = q k^T
-  void score(const std::byte* keys) noexcept {
-    Format::product({.x = static_cast<const std::byte*>(args_.q) + begin_ * args_.q_stride,
-                     .x_stride = args_.q_stride,
-                     .panels = keys,
-                     .y = scores_ + begin_ * kBlockTokens,
-                     .y_stride = kBlockTokens,
-                     .n_rows = end_ - begin_,
-                     .inner = args_.key_dim,
-                     .n_panels = n_slots_ / kPanel});
-  }
-
   /// scores become p; updates m and l; remembers c.
   void soften(std::int64_t r) noexcept {
+    const VisibleSlots& visible = visible_[r];
+    const bool sees_all = visible.first == 0 && visible.last == kBlockTokens;
+    L x[kVectors];
+    if (sees_all && args_.softcap == 0 && !args_.bias.table) {
+      for (int v = 0; v < kVectors; ++v) x[v] = L::load(scores_ + r * kBlockTokens + 16 * v) * L::set1(args_.scale);
+    } else {
+      mask(r, x);
+    }
+    float* state = state_of(r);
+    const float largest = L::max(L::max(x[0], x[1]), L::max(x[2], x[3])).largest();
+    const float maximum = largest > state[0] ? largest : state[0];
+    for (int v = 0; v < kVectors; ++v) {
+      x[v] = exp<L, false>(x[v] - L::set1(maximum));
+      x[v].store(scores_ + r * kBlockTokens + 16 * v);
+    }
+    const float sum = ((x[0] + x[1]) + (x[2] + x[3])).sum();
+    // Mostly an earlier block has the largest score, and exp(0) is 1.
+    corrections_[r] = maximum == state[0] ? L::set1(1.0f) : exp<L, false>(L::set1(state[0] - maximum));
+    state[1] = __builtin_fmaf(state[1], corrections_[r].first(), sum);
+    state[0] = maximum;
+  }
+
+  /// x = mask(softcap(scale q k^T) + bias)
+  [[gnu::noinline]] void mask(std::int64_t r, L (&x)[kVectors]) noexcept {
     const L scale = L::set1(args_.scale), nothing = L::set1(kMinusInfinity);
-    float* scores = scores_ + r * kBlockTokens;
+    const float* scores = scores_ + r * kBlockTokens;
     const float* bias = nullptr;
     if (args_.bias.table) {
       bias = args_.bias.values((args_.first_row + r) % args_.group, first_token_ - query_[r]);
     }
-    L x[kVectors];
     for (int v = 0; v < kVectors; ++v) {
       const int slot = 16 * v;
       if (slot >= n_slots_) {
@@ -136,50 +213,6 @@ class Attention {
       if (visible_[r].n_sinks) {
         const L is_sink = L::keep(L::set1(1.0f), 0, visible_[r].n_sinks - slot, 0.0f);
         x[v] = L::if_less(L::zero(), is_sink, score, x[v]);
-      }
-    }
-
-    float* state = state_of(r);
-    const float largest = L::max(L::max(x[0], x[1]), L::max(x[2], x[3])).largest();
-    const float maximum = largest > state[0] ? largest : state[0];
-    for (int v = 0; v < kVectors; ++v) {
-      x[v] = exp<L>(x[v] - L::set1(maximum));
-      x[v].store(scores + 16 * v);
-    }
-    const float sum = ((x[0] + x[1]) + (x[2] + x[3])).sum();
-    corrections_[r] = exp<L>(L::set1(state[0] - maximum));
-    state[1] = __builtin_fmaf(state[1], corrections_[r].first(), sum);
-    state[0] = maximum;
-  }
-
-  /// O = fma(O, c, p v)
-  void add_values(const std::byte* values) noexcept {
-    const std::int64_t n_rows = end_ - begin_, prepared_bytes = Format::prepared_bytes(n_slots_);
-    const float* p = scores_ + begin_ * kBlockTokens;
-    if (prepared_bytes) {
-      Format::prepare(p, kBlockTokens, n_rows, n_slots_, rounded_);
-      p = rounded_;
-    }
-    const std::int64_t n_panels = round_up(args_.value_dim, kPanel) / kPanel;
-    // A part-filled block costs only the slots in use. Its panels are then longer than the product takes them for.
-    const std::int64_t step = n_slots_ == kBlockTokens ? kPanelsAtOnce : 1;
-    for (std::int64_t panel = 0; panel < n_panels; panel += step) {
-      const std::int64_t n = n_panels - panel < step ? n_panels - panel : step;
-      Format::product({.x = p,
-                       .x_stride = prepared_bytes ? prepared_bytes : kBlockTokens * std::int64_t{sizeof(float)},
-                       .panels = values + panel * panel_bytes(Format::kFormat, kBlockTokens),
-                       .y = products_,
-                       .y_stride = n * kPanel,
-                       .n_rows = n_rows,
-                       .inner = n_slots_,
-                       .n_panels = n});
-      for (std::int64_t r = begin_; r < end_; ++r) {
-        if (visible_[r].empty()) continue;
-        float* output = state_of(r) + 16 + panel * kPanel;
-        const float* product = products_ + (r - begin_) * n * kPanel;
-        for (std::int64_t i = 0; i < n * kPanel; i += 16) {
-          L::fma(L::load(output + i), corrections_[r], L::load(product + i)).store(output + i);
-        }
       }
     }
   }

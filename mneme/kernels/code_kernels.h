@@ -7,6 +7,7 @@ namespace mneme::kernels {
 /// Attention over blocks of which the first are encoded: block b < n_sealed lies in `sealed`, the others in `raw`.
 struct AttendCodesArgs {
   AttendArgs raw;  ///< its head_offset is that of raw blocks; null entries where a block is encoded
+  const float* q;  ///< [raw.n_rows, key_dim], as they were before raw.q was prepared
   const BlockCodes* codes;
   std::int64_t head;               ///< key/value head
   const std::byte* const* sealed;  ///< sealed[b - raw.first_block]; null where nothing is visible
@@ -35,8 +36,9 @@ struct CodeFormatKernels {
   /// scratch  [scale_scratch_bytes(codes)], 64-byte aligned
   void (*decode_head)(const BlockCodes& codes, const std::byte* tiles, const std::byte* sinks, std::byte* raw,
                       float* scratch) noexcept;
-  /// FormatKernels::attend over raw blocks that hold what the encoded ones decode to, bit for bit. A head is decoded
-  /// once for all rows of the call.
+  /// FormatKernels::attend where blocks are encoded. Tiles that are multiplied (codes.h) round queries and
+  /// probabilities to 8 bits for each product (code_product.h); others are decoded once for all rows of the call, and
+  /// give the bits that raw blocks of the decoded numbers would.
   void (*attend)(const AttendCodesArgs& args, std::int64_t begin, std::int64_t end, float* states) noexcept;
 };
 

@@ -2,82 +2,41 @@
 
 #include "mneme/kernels/codes.h"
 
-/// The scales of an encoded tile as float32, laid out so that decoding finds those of a run by adding strides.
+/// The scales of an encoded tile as float32, laid out so that those of a panel's elements are found by adding strides.
 namespace mneme::kernels {
 
-/// Run 2 i + odd of unit u has its scale at, in floats, with stretch s = u / units:
+/// Scale and offset of what inner element i of panel p holds, (code - zero) * scale + offset, are at
 ///
-///   s * stretch + (u - s * units) * unit + i / pairs_that_share * pair + odd
-struct RunStrides {
-  std::int64_t units = std::int64_t{1} << 32, stretch = 0;
-  std::int64_t unit = 0, pair = 0, pairs_that_share = 1, odd = 0;
-};
-
-struct RunScales {
-  const float *scales, *offsets;
-  bool per_lane;  ///< sixteen floats, one for each lane, or one for all
-  RunStrides strides;
-};
-
-/// Builds them for one tile: for keys at once, for values panel by panel.
+///   one for all lanes    p / panels_that_share * stretch + i * step
+///   one for each lane    i / inner_that_share * stretch + 16 p, and the fifteen after it
 template <class L>
 class TileScales {
  public:
+  const float *scales = nullptr, *offsets = nullptr;
+  bool per_lane = false;
+  std::int64_t stretch = 0;
+  std::int64_t panels_that_share = 1, step = 0;           ///< one for all lanes
+  std::int64_t inner_that_share = std::int64_t{1} << 32;  ///< one for each lane
+
   /// scratch [4 * 64 * dim rounded up to 16]: the slots of a tile, converted, and where need be spread.
-  TileScales(const TileCodes& codes, TileSide side, std::int64_t dim, const std::byte* tile, float* scratch)
+  TileScales(const TileCodes& codes, TileSide side, std::int64_t dim, float* scratch)
       : codes_(codes),
         side_(side),
         dim_(dim),
-        grouping_(codes.stored_grouping(dim)),
         part_(kBlockTokens * round_up(dim, kPanel)),
+        n_slots_(codes.n_scales(side, dim)),
+        code_bytes_(codes.code_bytes(side, dim)),
+        scale_bytes_(codes.scale_bytes(side, dim)),
         slots_{scratch, scratch + part_},
         spread_{scratch + 2 * part_, scratch + 3 * part_} {
-    convert(tile + codes.code_bytes(side, dim));
+    lay_out();
   }
 
-  RunScales keys() {
-    const std::int64_t group = codes_.group, groups = kBlockTokens / group;
-    switch (grouping_) {
-      case Grouping::kTile: return constant();
-      case Grouping::kTokens:
-        if (group % kPanel) break;
-        return shared(slots_, 0, {.unit = groups * 2, .pair = 2, .pairs_that_share = group / kPanel, .odd = 1});
-      case Grouping::kChannels:
-        if (group % 2 && group < dim_) break;
-        return of_channels(slots_, group);
-      case Grouping::kRowMajor: {
-        const std::int64_t block = common_divisor(dim_, group);
-        if (block % 2 && block < dim_) break;
-        spread_row_major_channels(block);
-        return of_channels(spread_, block);
-      }
-      case Grouping::kStridedTokens: break;
-    }
-    spread_elements(1, kBlockTokens);
-    return each_lane(spread_, 0, {.unit = 2 * kBlockTokens, .pair = kPanel, .odd = kBlockTokens});
-  }
-
-  /// Of the panel that begins at `channel`. Panels are asked for from left to right.
-  RunScales values(std::int64_t channel) {
-    const std::int64_t group = codes_.group, row = round_up(dim_, kPanel);
-    switch (grouping_) {
-      case Grouping::kTile: return constant();
-      case Grouping::kTokens:
-        if (group % 8) break;
-        return each_lane(slots_, channel, {.units = group / 8, .stretch = row});
-      case Grouping::kChannels:
-        if (group % kPanel && group < dim_) break;
-        return shared(slots_, channel / group * kBlockTokens, {.unit = 8, .pair = 2, .odd = 1});
-      case Grouping::kRowMajor: {
-        const std::int64_t block = common_divisor(dim_, group);
-        if (block % kPanel && block < dim_) break;
-        if (channel == 0) spread_row_major_channels(block);
-        return shared(spread_, channel / block * kBlockTokens, {.unit = 8, .pair = 2, .odd = 1});
-      }
-      case Grouping::kStridedTokens: break;
-    }
-    if (channel == 0) spread_elements(row, 1);
-    return each_lane(spread_, channel, {.unit = 8 * row, .pair = 2 * row, .odd = row});
+  /// Those of a tile, until the next is read. Codes count from `zero`.
+  void read(const std::byte* tile, float zero) {
+    convert(tile + code_bytes_, zero);
+    if (run_) spread_row_major();
+    if (by_element_) spread_elements();
   }
 
  private:
@@ -85,56 +44,85 @@ class TileScales {
     float *scales, *offsets;
   };
 
+  void lay_out() {
+    const std::int64_t group = codes_.group;
+    switch (codes_.stored_grouping(dim_)) {
+      case Grouping::kTile: return one_for_all_lanes(slots_, 1, 0, 0);
+      case Grouping::kTokens:
+        if (side_ == TileSide::kValues) return one_for_each_lane(slots_, group, round_up(dim_, kPanel));
+        if (group % kPanel == 0) return one_for_all_lanes(slots_, group / kPanel, dim_, 1);
+        break;
+      case Grouping::kChannels:
+        if (takes_groups_of(group)) return by_channels(slots_, group);
+        break;
+      case Grouping::kRowMajor:
+        if (const std::int64_t run = common_divisor(dim_, group); takes_groups_of(run)) {
+          run_ = run;
+          return by_channels(spread_, run);
+        }
+        break;
+      case Grouping::kStridedTokens: break;
+    }
+    by_element_ = true;
+    one_for_each_lane(spread_, 1, element_width());
+  }
+
+  void one_for_all_lanes(Pair from, std::int64_t panels, std::int64_t width, std::int64_t inner_step) {
+    scales = from.scales, offsets = from.offsets;
+    panels_that_share = panels, stretch = width, step = inner_step;
+  }
+  void one_for_each_lane(Pair from, std::int64_t inner, std::int64_t width) {
+    scales = from.scales, offsets = from.offsets;
+    per_lane = true;
+    inner_that_share = inner, stretch = width;
+  }
+  /// Slots [dim / n][64 tokens].
+  bool takes_groups_of(std::int64_t n) const { return side_ == TileSide::kKeys || n % kPanel == 0 || n >= dim_; }
+  void by_channels(Pair from, std::int64_t n) {
+    if (side_ == TileSide::kKeys) return one_for_each_lane(from, n, kBlockTokens);
+    one_for_all_lanes(from, n < dim_ ? n / kPanel : TileCodes::n_panels(side_, dim_), kBlockTokens, 1);
+  }
+
   /// Float16 to float32. An e4m3 code comes divided by 256 and has no offset; those of int8 count from 128.
-  void convert(const std::byte* stored) {
-    const auto* scales = reinterpret_cast<const std::uint16_t*>(stored);
-    const std::uint16_t* offsets = scales + codes_.scale_bytes(side_, dim_) / 2;
-    const std::int64_t n = codes_.n_scales(side_, dim_);
+  void convert(const std::byte* stored, float zero) {
+    const auto* from = reinterpret_cast<const std::uint16_t*>(stored);
+    const std::uint16_t* from_offsets = from + scale_bytes_ / 2;
     const bool is_float8 = codes_.kind == CodeKind::kFloat8;
     const L factor = L::set1(is_float8 ? 256.0f : 1.0f), middle = L::set1(is_float8 ? 0.0f : -128.0f);
-    for (std::int64_t i = 0; i < n; i += 16) {
-      const L scale = L::load_float16(scales + i);
-      (scale * factor).store(slots_.scales + i);
-      (codes_.has_offset ? L::load_float16(offsets + i) : scale * middle).store(slots_.offsets + i);
+    for (std::int64_t i = 0; i < n_slots_; i += 16) {
+      const L scale = L::load_float16(from + i) * factor;
+      const L offset = codes_.has_offset ? L::load_float16(from_offsets + i) : scale * middle;
+      scale.store(slots_.scales + i);
+      L::fma(scale, L::set1(zero), offset).store(slots_.offsets + i);
     }
   }
 
-  /// Row-major groups, as groups of `block` channels: block divides both the group and a token.
-  void spread_row_major_channels(std::int64_t block) {
+  /// Row-major groups, as groups of run_ channels, which divides both the group and a token.
+  void spread_row_major() {
     std::int64_t slot = 0, used = 0;
     for (std::int64_t token = 0; token < kBlockTokens; ++token) {
-      for (std::int64_t i = 0; i < dim_ / block; ++i) {
+      for (std::int64_t i = 0; i < dim_ / run_; ++i) {
         spread_.scales[i * kBlockTokens + token] = slots_.scales[slot];
         spread_.offsets[i * kBlockTokens + token] = slots_.offsets[slot];
-        used += block;
+        used += run_;
         if (used == codes_.group) ++slot, used = 0;
       }
     }
   }
-  /// Whatever the grouping: one for each element.
-  void spread_elements(std::int64_t token_stride, std::int64_t channel_stride) {
+  /// Whatever the grouping: one for each element, [inner][lanes].
+  void spread_elements() {
+    const bool keys = side_ == TileSide::kKeys;
+    const std::int64_t width = element_width();
     for (std::int64_t token = 0; token < kBlockTokens; ++token) {
       for (std::int64_t channel = 0; channel < dim_; ++channel) {
-        const std::int64_t to = token * token_stride + channel * channel_stride;
+        const std::int64_t to = keys ? channel * width + token : token * width + channel;
         const std::int64_t from = codes_.scale_slot(side_, dim_, token, channel);
         spread_.scales[to] = slots_.scales[from];
         spread_.offsets[to] = slots_.offsets[from];
       }
     }
   }
-
-  RunScales constant() const { return shared(slots_, 0, {}); }
-  /// Keys whose channels [0, n), [n, 2 n) .. share a scale for each token: slots [channels / n][64].
-  RunScales of_channels(Pair from, std::int64_t n) const {
-    const std::int64_t units = n < dim_ ? n / 2 : TileCodes::n_units(side_, dim_);
-    return each_lane(from, 0, {.units = units, .stretch = kBlockTokens, .pair = kPanel});
-  }
-  static RunScales shared(Pair from, std::int64_t first, const RunStrides& strides) {
-    return {from.scales + first, from.offsets + first, false, strides};
-  }
-  static RunScales each_lane(Pair from, std::int64_t first, const RunStrides& strides) {
-    return {from.scales + first, from.offsets + first, true, strides};
-  }
+  std::int64_t element_width() const { return side_ == TileSide::kKeys ? kBlockTokens : round_up(dim_, kPanel); }
 
   static std::int64_t common_divisor(std::int64_t a, std::int64_t b) {
     while (b) {
@@ -147,10 +135,10 @@ class TileScales {
 
   const TileCodes& codes_;
   const TileSide side_;
-  const std::int64_t dim_;
-  const Grouping grouping_;
-  const std::int64_t part_;
+  const std::int64_t dim_, part_, n_slots_, code_bytes_, scale_bytes_;
   const Pair slots_, spread_;
+  std::int64_t run_ = 0;     ///< not 0: row-major groups are spread in runs of so many
+  bool by_element_ = false;  ///< every element gets a scale of its own
 };
 
 }  // namespace mneme::kernels

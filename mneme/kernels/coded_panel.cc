@@ -1,25 +1,9 @@
 #include "mneme/kernels/coded_panel.h"
 
 #include <cstring>
-#include <utility>
 
 namespace mneme::kernels {
 namespace {
-
-/// Calls f with the compile-time constant that a coded format is.
-template <class F>
-auto with_format(WeightFormat format, F f) {
-  switch (format) {
-    case WeightFormat::kQ4_0: return f.template operator()<WeightFormat::kQ4_0>();
-    case WeightFormat::kQ4_1: return f.template operator()<WeightFormat::kQ4_1>();
-    case WeightFormat::kQ5_0: return f.template operator()<WeightFormat::kQ5_0>();
-    case WeightFormat::kQ5_1: return f.template operator()<WeightFormat::kQ5_1>();
-    case WeightFormat::kQ4_K: return f.template operator()<WeightFormat::kQ4_K>();
-    case WeightFormat::kQ5_K: return f.template operator()<WeightFormat::kQ5_K>();
-    case WeightFormat::kQ6_K: return f.template operator()<WeightFormat::kQ6_K>();
-    default: return f.template operator()<WeightFormat::kQ8_0>();
-  }
-}
 
 /// Puts one output's block into column n of the panel's block, which is zero there.
 template <WeightFormat kFormat>
@@ -30,7 +14,7 @@ void place(const GgmlBlock& block, std::int64_t n, std::byte* out) {
   if constexpr (kCoded.has_min) std::memcpy(out + Layout::kMins + 2 * n, &block.min, 2);
   for (int g = 0; g < kCoded.block_groups; ++g) {
     if constexpr (kCoded.has_steps) {
-      constexpr std::uint8_t kBias = kFormat == WeightFormat::kQ6_K ? 128 : 0;
+      constexpr std::uint8_t kBias = kCoded.signed_steps ? 128 : 0;
       out[Layout::kScaleSteps + g * 16 + n] = static_cast<std::byte>(block.scale_steps[g] + kBias);
       if constexpr (kCoded.has_min) out[Layout::kMinSteps + g * 16 + n] = static_cast<std::byte>(block.min_steps[g]);
     }
@@ -68,28 +52,24 @@ int code_at(const std::byte* group, std::int64_t n, int i) {
   }
 }
 
-/// Output n of one block of a panel.
+/// Output n of one block of a panel: the reverse of `place`.
 template <WeightFormat kFormat>
-void decode_block(const std::byte* block, std::int64_t n, float* out) {
+void take(const std::byte* from, std::int64_t n, GgmlBlock& block) {
   using Layout = CodedBlock<kFormat>;
   constexpr CodedFormat kCoded = Layout::kCoded;
-  const auto float16_at = [&](int offset) {
-    std::uint16_t bits;
-    std::memcpy(&bits, block + offset + 2 * n, sizeof bits);
-    return from_float16(bits);
-  };
-  const auto step_at = [&](int offset, int g) { return std::to_integer<int>(block[offset + g * 16 + n]); };
+  std::memcpy(&block.scale, from + Layout::kScales + 2 * n, 2);
+  block.min = 0;
+  if constexpr (kCoded.has_min) std::memcpy(&block.min, from + Layout::kMins + 2 * n, 2);
   for (int g = 0; g < kCoded.block_groups; ++g) {
-    float scale = float16_at(Layout::kScales), min = 0;
-    if constexpr (kCoded.has_min) min = float16_at(Layout::kMins);
     if constexpr (kCoded.has_steps) {
-      scale *= static_cast<float>(step_at(Layout::kScaleSteps, g) - (kFormat == WeightFormat::kQ6_K ? 128 : 0));
-      if constexpr (kCoded.has_min) min *= static_cast<float>(step_at(Layout::kMinSteps, g));
+      constexpr int kBias = kCoded.signed_steps ? 128 : 0;
+      const auto step_at = [&](int steps) { return std::to_integer<int>(from[steps + g * 16 + n]); };
+      block.scale_steps[g] = static_cast<std::uint8_t>(step_at(Layout::kScaleSteps) - kBias);
+      if constexpr (kCoded.has_min) block.min_steps[g] = static_cast<std::uint8_t>(step_at(Layout::kMinSteps));
     }
-    const std::byte* const group = block + Layout::kGroups + g * Layout::kGroupBytes;
-    for (int i = 0; i < kCoded.group; ++i) {
-      out[g * kCoded.group + i] = scale * static_cast<float>(code_at<kFormat>(group, n, i) - kCoded.zero) + min;
-    }
+    const std::byte* const group = from + Layout::kGroups + g * Layout::kGroupBytes;
+    for (int i = 0; i < kCoded.group; ++i)
+      block.codes[g * kCoded.group + i] = static_cast<std::uint8_t>(code_at<kFormat>(group, n, i));
   }
 }
 
@@ -125,10 +105,12 @@ void decode_coded_panels(WeightFormat format, const std::byte* panels, std::int6
   with_format(format, [&]<WeightFormat kFormat>() {
     using Layout = CodedBlock<kFormat>;
     constexpr int kElements = Layout::kCoded.block_elements();
+    GgmlBlock block;
     for (std::int64_t r = 0; r < n_rows; ++r) {
       const std::byte* const panel = panels + r / kPanel * panel_bytes(kFormat, inner);
       for (std::int64_t b = 0; b < inner / kElements; ++b) {
-        decode_block<kFormat>(panel + b * Layout::kBytes, r % kPanel, rows + r * inner + b * kElements);
+        take<kFormat>(panel + b * Layout::kBytes, r % kPanel, block);
+        decode(kFormat, block, rows + r * inner + b * kElements);
       }
     }
   });

@@ -7,15 +7,16 @@
 /// How a full block is stored in fewer bits. Each head has a key tile and a value tile of [64, D] numbers; a tile is
 /// codes of a few bits, and scales (offsets too, for some) that a group of codes shares, as float16.
 ///
-/// Codes lie in the order of the raw panels (kernels.h). A **run** is sixteen codes that decode into sixteen neighbours
-/// of a panel: 16 tokens of one channel in keys, 16 channels of one token in values. A **unit** is the eight runs
+/// A tile is the right-hand side of a product (kernels.h): panels of sixteen lanes over an inner dimension,
 ///
-///   keys    [panel of 16 tokens: 4][channel 2u, channel 2u + 1]           units u = 0 .. ceil(D / 2) - 1
-///   values  [token 8u .. 8u + 7]            of one panel of 16 channels   units u = 0 .. 7, panel after panel
+///   keys    lanes are tokens (four panels), the inner dimension is channels
+///   values  lanes are channels (the last panel filled up with zeros), the inner dimension is the 64 tokens
 ///
-/// Codes of 8 bits are the bytes of one run after another. Codes of 1, 2 and 4 bits are planes of words: sixteen 32-bit
-/// words, one for each lane, hold the codes of 4, 2 or 1 units, the first run in the lowest bits. Codes of 3 bits are a
-/// plane of their two lower bits and, after it, one of their highest.
+/// A **quad** is what one integer dot product reads: for each of a panel's lanes the codes of four inner neighbours, a
+/// byte each, [16 lanes][4]. Quads are numbered panel after panel. Those of 8 bits lie one after another, 64 bytes
+/// each; of 1, 2 and 4 bits, 8 / bits quads share 64 bytes, the first in the lowest bits of each byte. Codes of 3 bits
+/// are a plane of their two lower bits and, after it, one of their highest. e4m3 numbers are no integers: their quads
+/// are four runs of what decodes into sixteen neighbours, [4][16 lanes].
 namespace mneme::kernels {
 
 /// What a code stands for.
@@ -51,29 +52,36 @@ struct TileCodes {
     return grouping;
   }
 
-  [[gnu::always_inline]] static constexpr std::int64_t n_units(TileSide side, std::int64_t dim) {
-    return side == TileSide::kKeys ? (dim + 1) / 2 : round_up(dim, kPanel) / kPanel * 8;
+  /// Length of the inner dimension, and its quads.
+  [[gnu::always_inline]] static constexpr std::int64_t inner(TileSide side, std::int64_t dim) {
+    return side == TileSide::kKeys ? dim : kBlockTokens;
   }
-  /// Bytes of a plane of 1, 2 or 4 bits.
-  [[gnu::always_inline]] static constexpr std::int64_t plane_bytes(int plane_bits, std::int64_t units) {
-    const std::int64_t units_of_a_word = 4 / plane_bits;
-    return (units + units_of_a_word - 1) / units_of_a_word * 64;
+  [[gnu::always_inline]] static constexpr std::int64_t panel_quads(TileSide side, std::int64_t dim) {
+    return (inner(side, dim) + 3) / 4;
+  }
+  [[gnu::always_inline]] static constexpr std::int64_t n_panels(TileSide side, std::int64_t dim) {
+    return (side == TileSide::kKeys ? kBlockTokens : round_up(dim, kPanel)) / kPanel;
+  }
+  [[gnu::always_inline]] static constexpr std::int64_t n_quads(TileSide side, std::int64_t dim) {
+    return n_panels(side, dim) * panel_quads(side, dim);
+  }
+  /// Bytes of a plane of 1, 2, 4 or 8 bits.
+  [[gnu::always_inline]] static constexpr std::int64_t plane_bytes(int plane_bits, std::int64_t quads) {
+    const std::int64_t quads_that_share = 8 / plane_bits;
+    return (quads + quads_that_share - 1) / quads_that_share * 64;
   }
   [[gnu::always_inline]] constexpr std::int64_t code_bytes(TileSide side, std::int64_t dim) const {
-    const std::int64_t units = n_units(side, dim);
-    if (bits == 8) return units * 8 * kPanel;
-    if (bits == 3) return plane_bytes(2, units) + plane_bytes(1, units);
-    return plane_bytes(bits, units);
+    const std::int64_t quads = n_quads(side, dim);
+    return bits == 3 ? plane_bytes(2, quads) + plane_bytes(1, quads) : plane_bytes(bits, quads);
   }
 
-  /// Slots of a tile's scales. Groups lie as decoding wants them:
+  /// Slots of a tile's scales. Groups lie as products want them:
   ///   kRowMajor [64 dim / group] · kTile [1] · kChannels [groups of a token][64 tokens]
-  ///   kTokens: keys [dim / 2][64 / group][2 channels] · values [64 / group][channels, rounded up to 16]
-  ///   kStridedTokens [64 / group][channels, rounded up to 16]
+  ///   kTokens, kStridedTokens [64 / group][channels, rounded up to 16]; kTokens of keys [64 / group][channels]
   [[gnu::always_inline]] constexpr std::int64_t n_scales(TileSide side, std::int64_t dim) const {
     switch (stored_grouping(dim)) {
       case Grouping::kRowMajor: return kBlockTokens * dim / group;
-      case Grouping::kTokens: return kBlockTokens / group * round_up(dim, side == TileSide::kKeys ? 2 : kPanel);
+      case Grouping::kTokens: return kBlockTokens / group * (side == TileSide::kKeys ? dim : round_up(dim, kPanel));
       case Grouping::kStridedTokens: return kBlockTokens / group * round_up(dim, kPanel);
       case Grouping::kChannels: return (dim + group - 1) / group * kBlockTokens;
       case Grouping::kTile: return 1;
@@ -88,17 +96,27 @@ struct TileCodes {
   /// The slot of the scale that element (token, channel) shares.
   [[gnu::always_inline]] constexpr std::int64_t scale_slot(TileSide side, std::int64_t dim, std::int64_t token,
                                                            std::int64_t channel) const {
-    const std::int64_t groups = kBlockTokens / group;
     switch (stored_grouping(dim)) {
       case Grouping::kRowMajor: return (token * dim + channel) / group;
-      case Grouping::kTokens:
-        if (side == TileSide::kValues) return token / group * round_up(dim, kPanel) + channel;
-        return (channel / 2 * groups + token / group) * 2 + channel % 2;
-      case Grouping::kStridedTokens: return token % groups * round_up(dim, kPanel) + channel;
+      case Grouping::kTokens: return token / group * (side == TileSide::kKeys ? dim : round_up(dim, kPanel)) + channel;
+      case Grouping::kStridedTokens: return token % (kBlockTokens / group) * round_up(dim, kPanel) + channel;
       case Grouping::kChannels: return channel / group * kBlockTokens + token;
       case Grouping::kTile: return 0;
     }
     return 0;
+  }
+
+  /// Whether attention multiplies the codes themselves (code_product.h): they are integers, and groups end where panels
+  /// and the bytes of a quad do. Other tiles are decoded first.
+  [[gnu::always_inline]] constexpr bool is_multiplied(TileSide side, std::int64_t dim) const {
+    const std::int64_t step = bits == 1 || bits == 3 ? 32 : kPanel, length = inner(side, dim);
+    if (kind != CodeKind::kAffine || dim % kPanel || length % step || length > 1024) return false;
+    const bool along_inner = (stored_grouping(dim) == Grouping::kTokens) == (side == TileSide::kValues);
+    switch (stored_grouping(dim)) {
+      case Grouping::kTokens: return group % (along_inner ? step : kPanel) == 0;
+      case Grouping::kChannels: return group >= dim || group % (along_inner ? step : kPanel) == 0;
+      default: return false;
+    }
   }
 
   /// Codes, scales, offsets, one after the other.

@@ -52,6 +52,12 @@ struct LanesAvx2 {
     const __m256i packed = _mm256_packus_epi32(_mm256_srli_epi32(rounded(lo), 16), _mm256_srli_epi32(rounded(hi), 16));
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm256_permute4x64_epi64(packed, 0xd8));
   }
+  void store_int8(std::int8_t* p) const {
+    const __m256i words = _mm256_packs_epi32(_mm256_cvtps_epi32(lo), _mm256_cvtps_epi32(hi));
+    const __m256i in_order = _mm256_permute4x64_epi64(words, 0xd8);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p),
+                     _mm_packs_epi16(_mm256_castsi256_si128(in_order), _mm256_extracti128_si256(in_order, 1)));
+  }
   static void store_pairs(LanesAvx2 even, LanesAvx2 odd, std::uint16_t* pairs) {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(pairs), paired(even.lo, odd.lo));
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(pairs + 16), paired(even.hi, odd.hi));
@@ -121,6 +127,10 @@ struct LanesAvx2 {
       return {_mm256_and_si256(lo, all), _mm256_and_si256(hi, all)};
     }
     Words operator|(Words b) const { return {_mm256_or_si256(lo, b.lo), _mm256_or_si256(hi, b.hi)}; }
+    Words operator^(std::uint32_t mask) const {
+      const __m256i all = _mm256_set1_epi32(static_cast<int>(mask));
+      return {_mm256_xor_si256(lo, all), _mm256_xor_si256(hi, all)};
+    }
     Words operator+(Words b) const { return {_mm256_add_epi32(lo, b.lo), _mm256_add_epi32(hi, b.hi)}; }
     Words operator>>(int n) const { return {_mm256_srli_epi32(lo, n), _mm256_srli_epi32(hi, n)}; }
     Words operator<<(int n) const { return {_mm256_slli_epi32(lo, n), _mm256_slli_epi32(hi, n)}; }
@@ -130,10 +140,7 @@ struct LanesAvx2 {
 
   // Products of bytes are summed in pairs of 16 bits, which hold this many before they have to be widened.
   template <int kBits>
-  static constexpr int kDotTerms = kBits == 4   ? 8
-                                   : kBits == 5 ? 4
-                                   : kBits == 6 ? 2
-                                                : 1;
+  static constexpr int kDotTerms = kBits == 8 ? 1 : 128 >> kBits;
   template <int kBits>
   static Words dot(Words codes, std::int32_t x) {
     const __m256i four = _mm256_set1_epi32(x);

@@ -45,6 +45,9 @@ struct LanesAvx512 {
   void store_bfloat16(std::uint16_t* p) const {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi32_epi16(_mm512_srli_epi32(rounded(v), 16)));
   }
+  void store_int8(std::int8_t* p) const {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(v)));
+  }
   static void store_pairs(LanesAvx512 even, LanesAvx512 odd, std::uint16_t* pairs) {
     const __m512i low = _mm512_srli_epi32(rounded(even.v), 16);
     _mm512_storeu_si512(pairs, _mm512_or_si512(low, _mm512_castps_si512(cleared(rounded(odd.v)))));
@@ -102,6 +105,9 @@ struct LanesAvx512 {
       return {_mm512_and_si512(v, _mm512_set1_epi32(static_cast<int>(mask)))};
     }
     Words operator|(Words b) const { return {_mm512_or_si512(v, b.v)}; }
+    Words operator^(std::uint32_t mask) const {
+      return {_mm512_xor_si512(v, _mm512_set1_epi32(static_cast<int>(mask)))};
+    }
     Words operator+(Words b) const { return {_mm512_add_epi32(v, b.v)}; }
     Words operator>>(int n) const { return {_mm512_srli_epi32(v, static_cast<unsigned>(n))}; }
     Words operator<<(int n) const { return {_mm512_slli_epi32(v, static_cast<unsigned>(n))}; }
@@ -111,10 +117,7 @@ struct LanesAvx512 {
 
   // Products of bytes are summed in pairs of 16 bits, which hold this many before they have to be widened.
   template <int kBits>
-  static constexpr int kDotTerms = kBits == 4   ? 8
-                                   : kBits == 5 ? 4
-                                   : kBits == 6 ? 2
-                                                : 1;
+  static constexpr int kDotTerms = kBits == 8 ? 1 : 128 >> kBits;
   template <int kBits>
   static Words dot(Words codes, std::int32_t x) {
     const __m512i four = _mm512_set1_epi32(x);

@@ -71,6 +71,10 @@ struct LanesScalar {
   void store_bfloat16(std::uint16_t* p) const {
     for (int i = 0; i < 16; ++i) p[i] = to_bfloat16(v[i]);
   }
+  /// Lanes that hold whole numbers of -127 to 127.
+  void store_int8(std::int8_t* p) const {
+    for (int i = 0; i < 16; ++i) p[i] = static_cast<std::int8_t>(v[i]);
+  }
   /// Interleaves two sets of lanes, rounded to bfloat16: the reverse of load_even and load_odd.
   static void store_pairs(LanesScalar even, LanesScalar odd, std::uint16_t* pairs) {
     for (int i = 0; i < 16; ++i) {
@@ -177,6 +181,9 @@ struct LanesScalar {
     Words operator|(Words b) const {
       return each([&](int i) { return u[i] | b.u[i]; });
     }
+    Words operator^(std::uint32_t mask) const {
+      return each([&](int i) { return u[i] ^ mask; });
+    }
     /// As integers.
     Words operator+(Words b) const {
       return each([&](int i) { return u[i] + b.u[i]; });
@@ -201,7 +208,7 @@ struct LanesScalar {
   /// above -128. Codes are unsigned and below 2^kBits, or signed where kBits is 8. What `dot` returns is an instruction
   /// set's own form of a sum: `dot_add` may add kDotTerms of them, `dot_sums` makes integers of the result.
   template <int kBits>
-  static constexpr int kDotTerms = 8;
+  static constexpr int kDotTerms = 64;
   template <int kBits>
   static Words dot(Words codes, std::int32_t x) {
     return Words::each([&](int i) {

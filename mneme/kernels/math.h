@@ -16,8 +16,8 @@ template <class L, int N>
   return sum;
 }
 
-/// e^x = 2^n e^r with x = n ln 2 + r. exp(0) is 1 exactly.
-template <class L>
+/// e^x = 2^n e^r with x = n ln 2 + r. exp(0) is 1 exactly. kPositive: x may be above zero; the bits are the same.
+template <class L, bool kPositive = true>
 [[gnu::always_inline]] inline L exp(L x) noexcept {
   constexpr float kLog2E = 0x1.715476p+0f;
   constexpr float kLn2High = 0x1.62e43p-1f, kLn2Low = -0x1.05c61p-29f;  // n * high is exact
@@ -26,9 +26,10 @@ template <class L>
                              0x1.10db5ap-7f, 0x1.6aa308p-10f, 0x1.e83c54p-13f};  // (e^r - 1 - r) / r^2
 
   // Constants come first: of two operands, min and max return the second if either is a NaN.
-  const L bounded = L::max(L::set1(kSmallest), L::min(L::set1(89.0f), x));
+  const L bounded = L::max(L::set1(kSmallest), kPositive ? L::min(L::set1(89.0f), x) : x);
   // The last half step before infinity belongs to n = 127: 2^128 is no float. The fit covers r up to ln 2 for it.
-  const L n = L::min(L::set1(127.0f), L::round(bounded * L::set1(kLog2E)));
+  const L nearest = L::round(bounded * L::set1(kLog2E));
+  const L n = kPositive ? L::min(L::set1(127.0f), nearest) : nearest;
   const L r = L::fma(n, L::set1(-kLn2Low), L::fma(n, L::set1(-kLn2High), bounded));
   const L one = L::set1(1.0f);
   const L power = L::fma(L::fma(polynomial<L>(r, kTail), r, one), r, one) * L::pow2(n);

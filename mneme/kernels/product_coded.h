@@ -171,7 +171,7 @@ struct CodedProduct {
 
   [[gnu::always_inline]] static L steps(const std::byte* bytes) {
     const L steps = L::load_bytes(reinterpret_cast<const std::uint8_t*>(bytes));
-    return kFormat == WeightFormat::kQ6_K ? steps - L::set1(128.0f) : steps;
+    return kCoded.signed_steps ? steps - L::set1(128.0f) : steps;
   }
 };
 

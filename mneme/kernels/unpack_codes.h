@@ -2,71 +2,60 @@
 
 #include "mneme/kernels/codes.h"
 
-/// The codes of a tile (codes.h) as floats, run after run.
+/// The codes of a tile (codes.h), quad after quad.
 namespace mneme::kernels {
 
-/// Reads runs in order, from the first of a unit on. `begin_unit` comes before the eight runs of each unit.
+/// Up to eight quads, the first of which begins a byte of each plane.
 template <class L, int kBits>
-class CodeReader {
-  static constexpr std::int64_t kUnitsOfWord = 4 / kBits;
+struct Quads {
+  const std::byte *low, *high;  ///< where they lie in the plane, and in that of the highest bits of 3
 
- public:
-  CodeReader(const std::byte* plane, std::int64_t first) : plane_(plane), word_(word_of(first)) {
-    for (std::int64_t i = 0; i < first % kUnitsOfWord; ++i) word_ = word_ >> (8 * kBits % 32);
-  }
-  [[gnu::always_inline]] void begin_unit(std::int64_t unit) {
-    if (unit % kUnitsOfWord == 0) word_ = word_of(unit);
-  }
-  [[gnu::always_inline]] typename L::Words next() {
-    const typename L::Words code = word_ & ((1u << kBits) - 1);
-    word_ = word_ >> kBits;
-    return code;
+  [[gnu::always_inline]] static Quads at(const std::byte* tile, std::int64_t n_quads, std::int64_t first) {
+    if constexpr (kBits == 3)
+      return {tile + first / 4 * 64, tile + TileCodes::plane_bytes(2, n_quads) + first / 8 * 64};
+    return {tile + first / (8 / kBits) * 64, nullptr};
   }
 
- private:
-  typename L::Words word_of(std::int64_t unit) const { return L::Words::load(plane_ + unit / kUnitsOfWord * 64); }
-
-  const std::byte* plane_;
-  typename L::Words word_;
+  /// Four codes of each lane, a byte each.
+  [[gnu::always_inline]] typename L::Words operator[](int i) const {
+    if constexpr (kBits == 8) {
+      return L::Words::load(low + i * 64);
+    } else if constexpr (kBits == 3) {
+      const auto lower = L::Words::load(low + i / 4 * 64) >> (i % 4 * 2) & 0x03030303u;
+      const auto highest = L::Words::load(high);
+      return lower | ((i < 2 ? highest << (2 - i) : highest >> (i - 2)) & 0x04040404u);
+    } else {
+      constexpr int kShare = 8 / kBits;
+      constexpr std::uint32_t kMask = 0x01010101u * ((1u << kBits) - 1);
+      return L::Words::load(low + i / kShare * 64) >> (i % kShare * kBits) & kMask;
+    }
+  }
 };
 
 template <class L, int kBits>
-void unpack_plane(const std::byte* plane, std::int64_t first, std::int64_t n, float* out) {
-  CodeReader<L, kBits> reader(plane, first);
-  for (std::int64_t u = first; u < first + n; ++u) {
-    reader.begin_unit(u);
-    for (int run = 0; run < 8; ++run, out += kPanel) reader.next().to_floats().store(out);
+void unpack(const std::byte* tile, std::int64_t n_quads, std::int64_t first, int n, float* out) {
+  const auto quads = Quads<L, kBits>::at(tile, n_quads, first);
+  for (int i = 0; i < n; ++i) {
+    typename L::Words codes = quads[i];
+    for (int run = 0; run < 4; ++run, out += kPanel, codes = codes >> 8) (codes & 0xffu).to_floats().store(out);
   }
 }
 
+/// Quads [first, first + n) of a tile, first a multiple of eight and n at most eight: out [n][4 inner][16 lanes]. An
+/// e4m3 number comes divided by 256.
 template <class L>
-void unpack_two_planes(const std::byte* low, const std::byte* high, std::int64_t first, std::int64_t n, float* out) {
-  CodeReader<L, 2> lower(low, first);
-  CodeReader<L, 1> highest(high, first);
-  for (std::int64_t u = first; u < first + n; ++u) {
-    lower.begin_unit(u);
-    highest.begin_unit(u);
-    for (int run = 0; run < 8; ++run, out += kPanel) (lower.next() | highest.next() << 2).to_floats().store(out);
-  }
-}
-
-/// Units [first, first + n) of a tile of n_units: out [n][8 runs][16]. An e4m3 number comes divided by 256.
-template <class L>
-void unpack_units(const TileCodes& codes, std::int64_t n_units, const std::byte* tile, std::int64_t first,
-                  std::int64_t n, float* out) {
+void unpack_quads(const TileCodes& codes, std::int64_t n_quads, const std::byte* tile, std::int64_t first, int n,
+                  float* out) {
   switch (codes.bits) {
-    case 1: return unpack_plane<L, 1>(tile, first, n, out);
-    case 2: return unpack_plane<L, 2>(tile, first, n, out);
-    case 3: return unpack_two_planes<L>(tile, tile + TileCodes::plane_bytes(2, n_units), first, n, out);
-    case 4: return unpack_plane<L, 4>(tile, first, n, out);
+    case 1: return unpack<L, 1>(tile, n_quads, first, n, out);
+    case 2: return unpack<L, 2>(tile, n_quads, first, n, out);
+    case 3: return unpack<L, 3>(tile, n_quads, first, n, out);
+    case 4: return unpack<L, 4>(tile, n_quads, first, n, out);
     default: break;
   }
-  const auto* bytes = reinterpret_cast<const std::uint8_t*>(tile) + first * 8 * kPanel;
-  if (codes.kind == CodeKind::kFloat8) {
-    for (std::int64_t i = 0; i < n * 8 * kPanel; i += kPanel) L::load_float8(bytes + i).store(out + i);
-  } else {
-    for (std::int64_t i = 0; i < n * 8 * kPanel; i += kPanel) L::load_bytes(bytes + i).store(out + i);
-  }
+  if (codes.kind != CodeKind::kFloat8) return unpack<L, 8>(tile, n_quads, first, n, out);
+  const auto* runs = reinterpret_cast<const std::uint8_t*>(tile) + first * 64;
+  for (int run = 0; run < 4 * n; ++run) L::load_float8(runs + run * kPanel).store(out + run * kPanel);
 }
 
 }  // namespace mneme::kernels

@@ -65,7 +65,7 @@ std::vector<ops::CodedRows> merged(std::vector<ops::CodedRows> parts, std::int64
     std::int64_t n = 0;
     for (; end < parts.size() && parts[end].format == parts[i].format; ++end) n += parts[end].n;
     const CodedFormat layout = coded_format(parts[i].format);
-    const std::int64_t row_bytes = columns / layout.block_elements() * layout.block_bytes;
+    const std::int64_t row_bytes = layout.row_bytes(columns);
     std::vector<ops::CodedRows> run(parts.begin() + static_cast<std::ptrdiff_t>(i),
                                     parts.begin() + static_cast<std::ptrdiff_t>(end));
     runs.push_back(
@@ -109,8 +109,7 @@ WeightRows picked(WeightRows rows, std::vector<std::int64_t> order) {
   if (rows.coded.size() == 1) {
     const CodedFormat layout = coded_format(rows.coded.front().format);
     result.coded.push_back(
-        {rows.coded.front().format, n,
-         each(std::move(rows.coded.front().read), columns / layout.block_elements() * layout.block_bytes)});
+        {rows.coded.front().format, n, each(std::move(rows.coded.front().read), layout.row_bytes(columns))});
   }
   return result;
 }

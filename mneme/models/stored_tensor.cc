@@ -62,36 +62,6 @@ void decode_float8(const std::byte* data, std::int64_t n, const std::array<float
   for (std::int64_t i = 0; i < n; ++i) out[i] = table[std::to_integer<std::uint8_t>(data[i])];
 }
 
-/// Nibbles: byte j holds element j of its block below and element j + 16 above.
-void decode_q4_0(const std::byte* data, std::int64_t n, float* out) {
-  for (std::int64_t i = 0; i < n; i += kBlock, data += 18) {
-    const float d = widen_float16(load16(data));
-    for (int j = 0; j < 16; ++j) {
-      const int q = std::to_integer<int>(data[2 + j]);
-      out[i + j] = d * static_cast<float>((q & 15) - 8);
-      out[i + j + 16] = d * static_cast<float>((q >> 4) - 8);
-    }
-  }
-}
-
-void decode_q4_1(const std::byte* data, std::int64_t n, float* out) {
-  for (std::int64_t i = 0; i < n; i += kBlock, data += 20) {
-    const float d = widen_float16(load16(data)), m = widen_float16(load16(data + 2));
-    for (int j = 0; j < 16; ++j) {
-      const int q = std::to_integer<int>(data[4 + j]);
-      out[i + j] = d * static_cast<float>(q & 15) + m;
-      out[i + j + 16] = d * static_cast<float>(q >> 4) + m;
-    }
-  }
-}
-
-void decode_q8_0(const std::byte* data, std::int64_t n, float* out) {
-  for (std::int64_t i = 0; i < n; i += kBlock, data += 34) {
-    const float d = widen_float16(load16(data));
-    for (int j = 0; j < kBlock; ++j) out[i + j] = d * static_cast<float>(static_cast<std::int8_t>(data[2 + j]));
-  }
-}
-
 void decode_mxfp4(const std::byte* data, std::int64_t n, float* out) {
   for (std::int64_t i = 0; i < n; i += kBlock, data += 17) {
     const float scale = from_exponent(std::to_integer<std::uint8_t>(data[0]));
@@ -101,12 +71,6 @@ void decode_mxfp4(const std::byte* data, std::int64_t n, float* out) {
       out[i + j + 16] = scale * from_float4(q >> 4);
     }
   }
-}
-
-void decode_blocks(WeightFormat format, const std::byte* data, std::int64_t n, float* out) {
-  const CodedFormat layout = coded_format(format);
-  for (std::int64_t i = 0; i < n; i += layout.block_elements(), data += layout.block_bytes)
-    decode(format, data, out + i);
 }
 
 void decode(Storage storage, const std::byte* data, std::int64_t n, float* out) {
@@ -120,14 +84,14 @@ void decode(Storage storage, const std::byte* data, std::int64_t n, float* out) 
       for (std::int64_t i = 0; i < n; ++i) out[i] = static_cast<float>(std::to_integer<int>(data[i]));
       return;
     case Storage::kMXFP4: return decode_mxfp4(data, n, out);
-    case Storage::kQ4_0: return decode_q4_0(data, n, out);
-    case Storage::kQ4_1: return decode_q4_1(data, n, out);
-    case Storage::kQ8_0: return decode_q8_0(data, n, out);
+    case Storage::kQ4_0:
+    case Storage::kQ4_1:
+    case Storage::kQ8_0:
     case Storage::kQ5_0:
     case Storage::kQ5_1:
     case Storage::kQ4_K:
     case Storage::kQ5_K:
-    case Storage::kQ6_K: return decode_blocks(*coded_format_of(storage), data, n, out);
+    case Storage::kQ6_K: return decode(*coded_format_of(storage), data, n, out);
   }
 }
 

@@ -24,6 +24,12 @@ struct Tile {
   std::int64_t kv_head, first_row, n_rows;
 };
 
+/// The query rows of a tile: as they are, and as the cache's format wants them.
+struct Queries {
+  const float* floats;
+  const void* prepared;
+};
+
 struct alignas(64) CacheLine {
   std::byte bytes[64];
 };
@@ -106,15 +112,15 @@ class Attention {
     if (format_.prepared_bytes(dim)) format_.prepare(gathered, dim, tile.n_rows, dim, prepared);
   }
 
-  void attend_span(const Tile& tile, const void* q, std::int64_t q_stride, std::int64_t span, float* states) const {
+  void attend_span(const Tile& tile, const Queries& q, std::int64_t span, float* states) const {
     const AttendSequence& s = *tile.sequence;
     const std::int64_t first_block = span * kSpanBlocks;
     const std::int64_t end = std::min(first_block + kSpanBlocks, (end_of(tile) - 1) / kBlockTokens + 1);
     kernels::RelativeBias bias = bias_;
     if (bias.table) bias.table += tile.kv_head * group_ * bias.floats_per_head(bias.reach);
     const std::byte* const* blocks = s.spans[static_cast<std::size_t>(span - s.first_span)];
-    const kernels::AttendArgs args{.q = q,
-                                   .q_stride = q_stride,
+    const kernels::AttendArgs args{.q = q.prepared,
+                                   .q_stride = prepared_stride(),
                                    .n_rows = tile.n_rows,
                                    .first_row = tile.first_row,
                                    .group = group_,
@@ -134,6 +140,7 @@ class Attention {
     scratch.resize(static_cast<std::size_t>(kernels::decode_scratch_bytes(*options_.codes)) / sizeof(CacheLine) + 1);
     table_.codes->of(options_.layout.format)
         .attend({.raw = args,
+                 .q = q.floats,
                  .codes = options_.codes,
                  .head = tile.kv_head,
                  .sealed = blocks,
@@ -167,10 +174,10 @@ class Attention {
     part.resize(states.size());
     gather(tile, gathered.data(), prepared.data());
     const bool as_is = format_.prepared_bytes(options_.layout.key_dim) == 0;
-    const void* q = as_is ? static_cast<const void*>(gathered.data()) : prepared.data();
+    const Queries q{gathered.data(), as_is ? static_cast<const void*>(gathered.data()) : prepared.data()};
     bool first = true;
     each_span(tile, [&](std::int64_t span) {
-      attend_span(tile, q, prepared_stride(), span, first ? states.data() : part.data());
+      attend_span(tile, q, span, first ? states.data() : part.data());
       if (!first) table_.merge_states(states.data(), part.data(), tile.n_rows, options_.layout.value_dim);
       first = false;
     });
@@ -181,20 +188,21 @@ class Attention {
     const Workspace::Scope scope(workspace_);
     const std::int64_t stride = prepared_stride(), tile_floats = kMaxAttendRows * state_floats_;
     const bool as_is = format_.prepared_bytes(options_.layout.key_dim) == 0;
-    float* gathered = workspace_.floats(n_tiles * kMaxAttendRows * options_.layout.key_dim);
+    const std::int64_t gathered_floats = kMaxAttendRows * options_.layout.key_dim;
+    float* gathered = workspace_.floats(n_tiles * gathered_floats);
     std::byte* prepared =
         as_is ? reinterpret_cast<std::byte*>(gathered) : workspace_.bytes(n_tiles * kMaxAttendRows * stride);
     float* states = workspace_.floats(n_tiles * most_spans * tile_floats);
     for (std::int64_t i = 0; i < n_tiles; ++i) {
-      gather(tile(sequences, i), gathered + i * kMaxAttendRows * options_.layout.key_dim,
-             prepared + i * kMaxAttendRows * stride);
+      gather(tile(sequences, i), gathered + i * gathered_floats, prepared + i * kMaxAttendRows * stride);
     }
     ThreadPool::global().run(n_tiles * most_spans, [&](std::int64_t task) noexcept {
       const std::int64_t i = task / most_spans, wanted = task % most_spans;
       const Tile t = tile(sequences, i);
       each_span(t, [&](std::int64_t span) {
         if (span == wanted)
-          attend_span(t, prepared + i * kMaxAttendRows * stride, stride, span, states + task * tile_floats);
+          attend_span(t, {gathered + i * gathered_floats, prepared + i * kMaxAttendRows * stride}, span,
+                      states + task * tile_floats);
       });
     });
     for (std::int64_t i = 0; i < n_tiles; ++i) {

@@ -32,47 +32,43 @@ struct Tiles {
   at::Device device;
 };
 
-/// Codes of a plane as integers, run after run: [Hkv, runs, 16].
+/// Codes of a plane as integers: [Hkv, quads, 64].
 at::Tensor plane(const Tiles& tiles, const std::byte* first, int bits) {
-  const std::int64_t units = TileCodes::n_units(tiles.side, tiles.dim);
-  const std::int64_t n_words = TileCodes::plane_bytes(bits, units) / 64;
-  const at::Tensor words = part(first, tiles.n_heads, tiles.head_bytes, n_words * kPanel, at::kInt, tiles.device)
-                               .view({-1, n_words, 1, kPanel});
+  const std::int64_t n_quads = TileCodes::n_quads(tiles.side, tiles.dim);
+  const std::int64_t n_bytes = TileCodes::plane_bytes(bits, n_quads);
+  const at::Tensor bytes =
+      part(first, tiles.n_heads, tiles.head_bytes, n_bytes, at::kByte, tiles.device).view({-1, n_bytes / 64, 1, 64});
   const at::Tensor shifts =
-      at::arange(0, 32, bits, at::TensorOptions().dtype(at::kInt).device(tiles.device)).view({1, 1, -1, 1});
-  return at::bitwise_and(at::bitwise_right_shift(words, shifts), (1 << bits) - 1).view({tiles.n_heads, -1, kPanel});
+      at::arange(0, 8, bits, at::TensorOptions().dtype(at::kByte).device(tiles.device)).view({1, 1, -1, 1});
+  return at::bitwise_and(at::bitwise_right_shift(bytes, shifts), (1 << bits) - 1)
+      .view({tiles.n_heads, -1, 64})
+      .narrow(1, 0, n_quads);
 }
 
-/// [Hkv, runs, 16] float32.
-at::Tensor runs_of(const Tiles& tiles) {
-  const std::int64_t n_runs = TileCodes::n_units(tiles.side, tiles.dim) * 8;
-  if (tiles.codes.bits == 8) {
-    const auto dtype = tiles.codes.kind == CodeKind::kFloat8 ? at::kFloat8_e4m3fn : at::kByte;
-    return part(tiles.first, tiles.n_heads, tiles.head_bytes, n_runs * kPanel, dtype, tiles.device)
+/// [Hkv, quads, 16 lanes, 4 inner] float32.
+at::Tensor quads_of(const Tiles& tiles) {
+  const std::int64_t n_quads = TileCodes::n_quads(tiles.side, tiles.dim);
+  if (tiles.codes.kind == CodeKind::kFloat8) {
+    return part(tiles.first, tiles.n_heads, tiles.head_bytes, n_quads * 64, at::kFloat8_e4m3fn, tiles.device)
         .to(at::kFloat)
-        .view({-1, n_runs, kPanel});
+        .view({-1, n_quads, 4, kPanel})
+        .transpose(2, 3);
   }
-  at::Tensor codes = plane(tiles, tiles.first, tiles.codes.bits == 3 ? 2 : tiles.codes.bits).narrow(1, 0, n_runs);
-  if (tiles.codes.bits == 3) {
-    const std::byte* highest = tiles.first + TileCodes::plane_bytes(2, n_runs / 8);
-    codes = codes + plane(tiles, highest, 1).narrow(1, 0, n_runs) * 4;
-  }
-  return codes.to(at::kFloat);
+  at::Tensor codes = plane(tiles, tiles.first, tiles.codes.bits == 3 ? 2 : tiles.codes.bits);
+  if (tiles.codes.bits == 3) codes = codes + plane(tiles, tiles.first + TileCodes::plane_bytes(2, n_quads), 1) * 4;
+  return codes.to(at::kFloat).view({-1, n_quads, kPanel, 4});
 }
 
-/// Runs of sixteen, as they lie in units (kernels/codes.h), become [Hkv, 64, dim].
-at::Tensor in_order(const Tiles& tiles, const at::Tensor& runs) {
-  constexpr std::int64_t kKeyPanels = kBlockTokens / kPanel;
-  if (tiles.side == TileSide::kKeys) {
-    return runs.view({tiles.n_heads, -1, kKeyPanels, 2, kPanel})
-        .permute({0, 2, 4, 1, 3})
-        .reshape({tiles.n_heads, kBlockTokens, -1})
-        .narrow(2, 0, tiles.dim);
-  }
-  return runs.view({tiles.n_heads, -1, kBlockTokens, kPanel})
-      .permute({0, 2, 1, 3})
-      .reshape({tiles.n_heads, kBlockTokens, -1})
-      .narrow(2, 0, tiles.dim);
+/// Quads, panel after panel, become [Hkv, 64, dim].
+at::Tensor in_order(const Tiles& tiles, const at::Tensor& quads) {
+  const at::Tensor lanes_by_inner =
+      quads
+          .view({tiles.n_heads, TileCodes::n_panels(tiles.side, tiles.dim),
+                 TileCodes::panel_quads(tiles.side, tiles.dim), kPanel, 4})
+          .permute({0, 1, 3, 2, 4})
+          .reshape({tiles.n_heads, TileCodes::n_panels(tiles.side, tiles.dim) * kPanel, -1});
+  const at::Tensor rows = tiles.side == TileSide::kKeys ? lanes_by_inner : lanes_by_inner.transpose(1, 2);
+  return rows.narrow(2, 0, tiles.dim);
 }
 
 /// Scales (or offsets) of all elements: [Hkv, 64, dim] float32.
@@ -91,7 +87,7 @@ at::Tensor decode(const Tiles& tiles) {
   for (std::int64_t i = 0; i < kBlockTokens * tiles.dim; ++i)
     slot[i] = tiles.codes.scale_slot(tiles.side, tiles.dim, i / tiles.dim, i % tiles.dim);
   slots = slots.to(tiles.device);
-  const at::Tensor codes = in_order(tiles, runs_of(tiles)), scales = scales_of(tiles, 0, slots);
+  const at::Tensor codes = in_order(tiles, quads_of(tiles)), scales = scales_of(tiles, 0, slots);
   if (tiles.codes.kind == CodeKind::kFloat8) return codes * scales;
   if (!tiles.codes.has_offset) return (codes - 128) * scales;
   return codes * scales + scales_of(tiles, tiles.codes.scale_bytes(tiles.side, tiles.dim), slots);

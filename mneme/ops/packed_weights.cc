@@ -40,7 +40,7 @@ PackedWeights::PackedWeights(std::int64_t n_groups, std::int64_t in_features, co
     : out_features_(coded.n / n_groups), in_features_(in_features), format_(coded.format) {
   const CodedFormat layout = coded_format(format_);
   const std::int64_t panels = n_panels(out_features_);
-  const std::int64_t row_bytes = in_features / layout.block_elements() * layout.block_bytes;
+  const std::int64_t row_bytes = layout.row_bytes(in_features);
   panel_bytes_ = kernels::panel_bytes(format_, in_features);
   group_bytes_ = panels * panel_bytes_;
   memory_ = WeightMemory(n_groups * group_bytes_, device_);

@@ -10,6 +10,7 @@
 namespace mneme::kernels {
 
 const ApplyAll kApplyAvx2 = apply_all<LanesAvx2UnderTest>;
+const MultiplyCodes kMultiplyCodesAvx2 = multiply_codes<LanesAvx2UnderTest>;
 
 }  // namespace mneme::kernels
 #else
@@ -17,6 +18,7 @@ const ApplyAll kApplyAvx2 = apply_all<LanesAvx2UnderTest>;
 namespace mneme::kernels {
 
 const ApplyAll kApplyAvx2 = nullptr;
+const MultiplyCodes kMultiplyCodesAvx2 = nullptr;
 
 }  // namespace mneme::kernels
 #endif

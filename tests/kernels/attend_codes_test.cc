@@ -17,6 +17,7 @@ struct Case {
   BlockCodes codes;
   std::int64_t n_sealed = 2, n_blocks = 3, group = 1, first_query = 150, n_queries = 1;
   Visibility visibility = {};
+  std::int64_t first_q = 0;  ///< row of the random queries
 };
 
 /// States of one span, with the first blocks encoded or decoded before.
@@ -38,7 +39,11 @@ std::vector<float> attend(const Table& table, const Case& c, bool encoded) {
   }
   const FormatKernels& kernels = table.of(layout.format);
   const std::int64_t n_rows = c.n_queries * c.group, prepared = kernels.prepared_bytes(layout.key_dim);
-  const std::vector<float> q = random_floats(n_rows * layout.key_dim, 7, 0.5f);
+  const std::vector<float> q = [&] {
+    std::vector<float> rows = random_floats((c.first_q + n_rows) * layout.key_dim, 7, 0.5f);
+    rows.erase(rows.begin(), rows.begin() + c.first_q * layout.key_dim);
+    return rows;
+  }();
   AlignedBytes prepared_q(n_rows * prepared);
   if (prepared) kernels.prepare(q.data(), layout.key_dim, n_rows, layout.key_dim, prepared_q.data());
   const std::int64_t head = layout.n_heads - 1;
@@ -61,6 +66,7 @@ std::vector<float> attend(const Table& table, const Case& c, bool encoded) {
     AlignedBytes scratch(decode_scratch_bytes(codes));
     table.codes->of(layout.format)
         .attend({.raw = args,
+                 .q = q.data(),
                  .codes = &codes,
                  .head = head,
                  .sealed = sealed_blocks.data(),
@@ -73,11 +79,37 @@ std::vector<float> attend(const Table& table, const Case& c, bool encoded) {
   return states;
 }
 
+/// Every instruction set gives the same bits: those of attention over decoded blocks where no code is multiplied, else
+/// numbers near them, and each query what it gets alone.
 void check(const Case& c) {
-  SCOPED_TRACE(::testing::Message() << name_of(c.codes.raw.format) << " dims " << c.codes.raw.key_dim << ','
-                                    << c.codes.raw.value_dim << " group " << c.group << " queries " << c.n_queries);
-  const auto expected = bits(attend(*tables_under_test().front(), c, false));
-  for (const Table* table : tables_under_test()) ASSERT_EQ(bits(attend(*table, c, true)), expected) << table->name;
+  const BlockCodes& codes = c.codes;
+  SCOPED_TRACE(::testing::Message() << name_of(codes.raw.format) << " dims " << codes.raw.key_dim << ','
+                                    << codes.raw.value_dim << " keys " << codes.keys << " group " << c.group
+                                    << " queries " << c.n_queries);
+  const bool multiplied = codes.keys.is_multiplied(TileSide::kKeys, codes.raw.key_dim) ||
+                          codes.values.is_multiplied(TileSide::kValues, codes.raw.value_dim);
+  const std::vector<float> decoded = attend(*tables_under_test().front(), c, false);
+  const std::vector<float> expected = multiplied ? attend(*tables_under_test().front(), c, true) : decoded;
+  for (const Table* table : tables_under_test())
+    ASSERT_EQ(bits(attend(*table, c, true)), bits(expected)) << table->name;
+  if (!multiplied) return;
+  const std::int64_t n_floats = attend_state_floats(codes.raw.value_dim), n_rows = c.n_queries * c.group;
+  for (std::int64_t r = 0; r < n_rows; ++r) {
+    const float *got = expected.data() + r * n_floats, *exact = decoded.data() + r * n_floats;
+    ASSERT_NEAR(got[0], exact[0], 0.15);  // the largest score
+    if (exact[1] == 0) continue;
+    for (std::int64_t i = 16; i < 16 + codes.raw.value_dim; ++i)
+      ASSERT_NEAR(got[i] / got[1], exact[i] / exact[1], 0.12) << "row " << r << " channel " << i - 16;
+  }
+  Case one = c;
+  one.n_queries = 1;
+  for (std::int64_t query = 0; query < c.n_queries; ++query) {
+    one.first_query = c.first_query + query;
+    one.first_q = query * c.group;
+    const std::vector<float> alone = attend(*tables_under_test().front(), one, true);
+    const auto row = expected.begin() + query * c.group * n_floats;
+    ASSERT_EQ(bits(alone), bits({row, row + c.group * n_floats})) << "query " << query;
+  }
 }
 
 BlockCodes codes_of(DType format, std::int64_t dim, int key_bits = 4, int value_bits = 2) {
@@ -89,7 +121,7 @@ BlockCodes codes_of(DType format, std::int64_t dim, int key_bits = 4, int value_
 
 constexpr DType kFormats[] = {DType::kFloat32, DType::kBFloat16, DType::kFloat16};
 
-TEST(AttendCodes, EqualsAttentionOverDecodedBlocks) {
+TEST(AttendCodes, IsAttentionOverWhatTheCodesMean) {
   for (const DType format : kFormats) {
     for (const std::int64_t dim : {15, 16, 64, 80}) {
       for (const std::int64_t n_queries : {1, 16})
@@ -98,6 +130,13 @@ TEST(AttendCodes, EqualsAttentionOverDecodedBlocks) {
     }
     for (const int bits : {2, 3, 8})
       ASSERT_NO_FATAL_FAILURE(check({.codes = codes_of(format, 64, bits, bits), .group = 2, .first_query = 170}));
+    BlockCodes other = codes_of(format, 64);  // groups the other way round, and numbers that are no integers
+    std::swap(other.keys, other.values);
+    ASSERT_NO_FATAL_FAILURE(check({.codes = other, .group = 5, .first_query = 170, .n_queries = 9}));
+    other.values = {.kind = CodeKind::kFloat8, .grouping = Grouping::kTile};
+    ASSERT_NO_FATAL_FAILURE(check({.codes = other, .group = 3, .first_query = 170}));
+    other.keys = other.values;
+    ASSERT_NO_FATAL_FAILURE(check({.codes = other, .group = 3, .first_query = 170}));
   }
 }
 

@@ -61,18 +61,15 @@ inline std::vector<TileCodes> tiles_to_test(std::int64_t dim) {
 inline int code_at(const TileCodes& codes, TileSide side, std::int64_t dim, const std::byte* tile, std::int64_t token,
                    std::int64_t channel) {
   const bool keys = side == TileSide::kKeys;
-  const std::int64_t lane = keys ? token % 16 : channel % 16;
-  const std::int64_t unit = keys ? channel / 2 : channel / 16 * 8 + token / 8;
-  const std::int64_t run = unit * 8 + (keys ? token / 16 * 2 + channel % 2 : token % 8);
-  if (codes.bits == 8) return static_cast<int>(tile[run * 16 + lane]);
+  const std::int64_t lane = keys ? token : channel, inner = keys ? channel : token;
+  const std::int64_t quads = ((keys ? dim : 64) + 3) / 4, n_quads = quads * (keys ? 4 : (dim + 15) / 16);
+  const std::int64_t quad = lane / 16 * quads + inner / 4, byte = lane % 16 * 4 + inner % 4;
+  if (codes.kind == CodeKind::kFloat8) return static_cast<int>(tile[quad * 64 + inner % 4 * 16 + lane % 16]);
   const auto plane = [&](const std::byte* from, int bits) {
-    std::uint32_t word;
-    std::memcpy(&word, from + (run * bits / 32 * 16 + lane) * 4, sizeof word);
-    return static_cast<int>(word >> run * bits % 32 & ((1u << bits) - 1));
+    return static_cast<int>(from[quad * bits / 8 * 64 + byte]) >> quad * bits % 8 & ((1 << bits) - 1);
   };
-  if (codes.bits < 3 || codes.bits == 4) return plane(tile, codes.bits);
-  const std::int64_t units = TileCodes::n_units(side, dim);
-  return plane(tile, 2) | plane(tile + (units + 1) / 2 * 64, 1) << 2;
+  if (codes.bits != 3) return plane(tile, codes.bits);
+  return plane(tile, 2) | plane(tile + (n_quads + 3) / 4 * 64, 1) << 2;
 }
 
 inline float float8_value(int code) {

@@ -2,6 +2,7 @@
 
 #include <immintrin.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -114,6 +115,9 @@ inline __m512i _mm512_and_si512(__m512i a, __m512i b) {
 inline __m512i _mm512_or_si512(__m512i a, __m512i b) {
   return each_integer([=](int i) { return a.u[i] | b.u[i]; });
 }
+inline __m512i _mm512_xor_si512(__m512i a, __m512i b) {
+  return each_integer([=](int i) { return a.u[i] ^ b.u[i]; });
+}
 inline __m512i _mm512_mask_or_epi32(__m512i source, __mmask16 mask, __m512i a, __m512i b) {
   return each_integer([=](int i) { return mask >> i & 1 ? a.u[i] | b.u[i] : source.u[i]; });
 }
@@ -222,6 +226,15 @@ inline __m512 _mm512_cvtepi32_ps(__m512i a) {
 }
 inline __m512i _mm512_cvtps_epi32(__m512 a) {
   return each_integer([=](int i) { return static_cast<std::uint32_t>(std::lrintf(a.f[i])); });
+}
+/// Saturates.
+inline __m128i _mm512_cvtsepi32_epi8(__m512i a) {
+  std::int8_t bytes[16];
+  for (int i = 0; i < 16; ++i)
+    bytes[i] = static_cast<std::int8_t>(std::clamp(static_cast<std::int32_t>(a.u[i]), -128, 127));
+  __m128i r;
+  std::memcpy(&r, bytes, sizeof r);
+  return r;
 }
 inline __m512 _mm512_roundscale_ps(__m512 a, int /*to nearest integer*/) {
   return each_float([=](int i) { return std::nearbyintf(a.f[i]); });

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "mneme/kernels/code_product.h"
+
 namespace mneme::kernels {
 
 inline constexpr int kLanesResults = 40;
@@ -30,6 +32,7 @@ int apply_all(const float* a_lanes, const float* b_lanes, const float* c_lanes, 
   const Words words = Words::load(halves);
   put((words & 0x0f0f0f0fu).as_floats());
   put((words >> 7 | Words::bits_of(a) << 3).as_floats());
+  put((words ^ 0x80808080u).as_floats());
   put((words >> 8).to_floats());
   put(a + b);
   put(a - b);
@@ -49,10 +52,11 @@ int apply_all(const float* a_lanes, const float* b_lanes, const float* c_lanes, 
   put(L::set1(b.first()));
 
   // Stores write their lanes and nothing else: what lies under them shows.
-  for (int k = 0; k < 6; ++k) L::set1(-7.0f).store(reinterpret_cast<float*>(out[n + k]));
+  for (int k = 0; k < 7; ++k) L::set1(-7.0f).store(reinterpret_cast<float*>(out[n + k]));
   a.store_first(reinterpret_cast<float*>(out[n++]), j);
   a.store_float16(reinterpret_cast<std::uint16_t*>(out[n++]));
   a.store_bfloat16(reinterpret_cast<std::uint16_t*>(out[n++]));
+  L::min(L::max(L::round(a), L::set1(-127.0f)), L::set1(127.0f)).store_int8(reinterpret_cast<std::int8_t*>(out[n++]));
   L::store_pairs(a, b, reinterpret_cast<std::uint16_t*>(out[n++]));
   const L finite_a = L::min(L::max(a, L::set1(-1e38f)), L::set1(1e38f)) + L::zero(),
           finite_b = L::keep(finite_a, 0, 8, 1.5f);
@@ -63,7 +67,20 @@ int apply_all(const float* a_lanes, const float* b_lanes, const float* c_lanes, 
 using ApplyAll = int (*)(const float*, const float*, const float*, const std::uint16_t*, int, int,
                          std::uint32_t (*)[16]);
 
-/// apply_all over the lanes of AVX2; null where the compiler has none.
+/// Products of n_rows rows of floats with all panels of an encoded tile, one row of y after another.
+template <class L>
+void multiply_codes(const TileCodes& codes, TileSide side, std::int64_t dim, const std::byte* tile, float* scratch,
+                    const float* x, std::int64_t n_rows, float* y) {
+  const std::int64_t n_panels = TileCodes::n_panels(side, dim);
+  CodeProduct<L> product(codes, side, dim, scratch);
+  product.set_tile(tile);
+  product.run(x, TileCodes::inner(side, dim), n_rows, 0, n_panels, y, n_panels * kPanel);
+}
+using MultiplyCodes = void (*)(const TileCodes&, TileSide, std::int64_t, const std::byte*, float*, const float*,
+                               std::int64_t, float*);
+extern const MultiplyCodes kMultiplyCodesAvx2;
+
+/// apply_all over the lanes of AVX2. Both are null where the compiler has none.
 extern const ApplyAll kApplyAvx2;
 
 }  // namespace mneme::kernels

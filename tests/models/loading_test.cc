@@ -209,15 +209,11 @@ std::vector<float> decoded(const WeightRows& rows) {
   std::vector<float> values;
   for (const ops::CodedRows& part : rows.coded) {
     const CodedFormat layout = coded_format(part.format);
-    const std::int64_t n_blocks = rows.columns / layout.block_elements();
-    std::vector<std::byte> row(static_cast<std::size_t>(n_blocks * layout.block_bytes));
+    std::vector<std::byte> row(static_cast<std::size_t>(layout.row_bytes(rows.columns)));
     for (std::int64_t r = 0; r < part.n; ++r) {
       part.read(r, 1, row.data());
-      for (std::int64_t b = 0; b < n_blocks; ++b) {
-        values.resize(values.size() + static_cast<std::size_t>(layout.block_elements()));
-        decode(part.format, row.data() + b * layout.block_bytes,
-               values.data() + std::ssize(values) - layout.block_elements());
-      }
+      values.resize(values.size() + static_cast<std::size_t>(rows.columns));
+      decode(part.format, row.data(), rows.columns, values.data() + std::ssize(values) - rows.columns);
     }
   }
   return values;

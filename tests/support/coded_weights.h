@@ -24,7 +24,7 @@ struct CodedMatrix {
   CodedMatrix(WeightFormat f, std::int64_t n_rows, std::int64_t n_columns, unsigned seed = 1)
       : format(f), rows(n_rows), columns(n_columns) {
     const CodedFormat layout = coded_format(format);
-    row_bytes = columns / layout.block_elements() * layout.block_bytes;
+    row_bytes = layout.row_bytes(columns);
     blocks.resize(static_cast<std::size_t>(rows * row_bytes));
     numbers.resize(static_cast<std::size_t>(rows * columns));
     std::mt19937 random(seed);
@@ -37,7 +37,7 @@ struct CodedMatrix {
       std::byte* const block = blocks.data() + b * layout.block_bytes;
       put_scale(format == WeightFormat::kQ6_K ? block + 208 : block);
       if (layout.has_min) put_scale(block + 2);
-      decode(format, block, numbers.data() + b * layout.block_elements());
+      decode(format, block, layout.block_elements(), numbers.data() + b * layout.block_elements());
     }
   }
 };
