@@ -19,6 +19,7 @@ struct Command {
 Command add_generate(CLI::App& program);
 Command add_chat(CLI::App& program);
 Command add_nll(CLI::App& program);
+Command add_bench(CLI::App& program);
 Command add_tokenize(CLI::App& program);
 Command add_render(CLI::App& program);
 Command add_inspect(CLI::App& program);

@@ -15,7 +15,7 @@
 namespace mneme::cli {
 namespace {
 
-constexpr std::array kCommands = {add_generate, add_chat, add_nll, add_tokenize, add_render, add_inspect};
+constexpr std::array kCommands = {add_generate, add_chat, add_nll, add_bench, add_tokenize, add_render, add_inspect};
 
 constexpr const char* kFooter = R"(
 Examples:

@@ -58,6 +58,25 @@ struct NllRequest {
   std::string cache_config;  ///< JSON of CacheConfig, or empty
 };
 
+/// How fast a model is, with any cache: random ids, greedy, never ended by an eos.
+struct BenchRequest {
+  ModelRequest model;
+  GenerateOptions cache;  ///< as in NllRequest
+  std::string cache_config;
+  std::vector<std::int64_t> depths = {0, 512};  ///< tokens that a sequence holds before the first step
+  std::vector<std::int64_t> batch_sizes = {1};
+  std::int64_t new_tokens = 32;  ///< of one round; the first is the prompt's
+  std::int64_t repeat = 5;       ///< rounds, of which the medians count
+};
+
+/// As GenerateEvents.
+struct BenchEvents {
+  /// Prompts of `batch` sequences are being read: tokens done, of how many.
+  std::function<void(std::int64_t batch, std::int64_t depth, std::int64_t done, std::int64_t total)> on_progress;
+  std::function<void(const Json& line)> on_line;  ///< one of "results", as it comes
+  std::function<bool()> cancelled;                ///< true ends with what there is
+};
+
 struct InspectRequest {
   ModelRequest model;
   GenerateOptions cache;  ///< as in NllRequest: the cache whose plan is shown
@@ -102,6 +121,8 @@ struct Tasks {
   Json (*generate)(const GenerateRequest& request, const GenerateEvents& events);
   /// {"nll": nats a token, "tokens": how many}
   Json (*nll)(const NllRequest& request);
+  /// The object of `mneme bench --json`.
+  Json (*bench)(const BenchRequest& request, const BenchEvents& events);
   /// The object of `mneme inspect --json`. Reads headers only.
   Json (*inspect)(const InspectRequest& request);
   std::unique_ptr<Chat> (*open_chat)(const ChatRequest& request);
