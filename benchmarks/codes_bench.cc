@@ -1,7 +1,8 @@
 // Encoded blocks against raw bfloat16 ones, for a cache of SmolLM2's shape (30 layers, 3 key/value heads of 64, 9 query
 // heads), one JSON line a codec.
 //
-//   codes_bench [n_tokens [codec]]      default 8192 and every codec; on all cores; MNEME_ISA=avx2 and so on choose the kernels
+//   codes_bench [n_tokens [codec]]      default 8192 and every codec; on all cores; MNEME_ISA=avx2 and so on choose
+//                                      the kernels
 //
 // "step_ms" is the attention of one decoded token over all layers, beside "bfloat16_ms" over raw blocks, measured by
 // turns since neighbours on the machine move both; "decode_gbps" is how fast one thread reads codes that it turns into
