@@ -29,6 +29,7 @@
 #include "mneme/generate/causal_lm.h"
 #include "mneme/generate/chat_session.h"
 #include "mneme/generate/common_prefix.h"
+#include "mneme/generate/json_constraint.h"
 #include "mneme/generate/memory_estimate.h"
 #include "mneme/generate/seq2seq_lm.h"
 #include "mneme/generate/streamer.h"

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "mneme/cli/exit_code.h"
+#include "mneme/cli/input.h"
 #include "mneme/cli/number.h"
 
 namespace mneme::cli {
@@ -61,6 +62,14 @@ void add_choice_flags(CLI::App& app, tasks::GenerateRequest& request) {
       ->group(kGroup);
   number("--guidance-scale", options.guidance_scale, "X",
          "Above 1: further from what the model says without prompt [1]");
+  app.add_option_function<std::string>(
+         "--json-schema",
+         [&request](const std::string& value) {
+           request.json_schema = value.find('{') == std::string::npos ? read_text(value) : value;
+         },
+         "Only JSON that obeys this schema: a file, - for standard input, or the schema itself")
+      ->group(kGroup)
+      ->type_name("FILE|JSON");
   app.add_option("--generation-config", request.generation_config,
                  "Any keys of generation_config.json, as in '{\"bad_words_ids\": [[5, 6]], \"suppress_tokens\": [7]}'; "
                  "flags go before them")

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -13,6 +14,7 @@
 namespace mneme {
 
 class CausalLM;
+class JsonConstraint;
 class Tokenizer;
 
 /// Called for each new token: sequence of the batch, id. Runs on the generating thread.
@@ -93,6 +95,8 @@ struct GenerateOptions {
   /// Which ids may follow the tokens of a sequence that continues this prompt of the batch; an empty list is an error.
   std::function<std::vector<std::int64_t>(std::int64_t prompt, std::span<const std::int64_t> tokens)>
       prefix_allowed_tokens_fn = {};
+  /// Sequences end as JSON that obeys a schema (json_constraint.h). Needs an eos.
+  std::shared_ptr<const JsonConstraint> json_constraint = {};
   std::vector<LogitsProcessor> logits_processors = {};  ///< one's own
 
   // Drafts: tokens guessed ahead, which the model checks in one pass. The text is the same with and without them.

@@ -6,6 +6,7 @@
 
 #include "mneme/base/error.h"
 #include "mneme/generate/guidance.h"
+#include "mneme/generate/json_constraint.h"
 #include "mneme/generate/logits.h"
 #include "mneme/generate/penalties.h"
 #include "mneme/generate/warpers.h"
@@ -78,6 +79,11 @@ void add_constraints(Processors& list, const GenerationSettings& s, std::int64_t
             at.tokens.size(), at.prompt);
       allow_only(scores, allowed, /*force_if_banned=*/alone);
     });
+  }
+  if (o.json_constraint) {
+    check(!s.eos_token_id.empty(), ErrorKind::kInvalidArgument,
+          "a JSON schema needs an eos_token_id to end the text with, and there is none");
+    add(o.json_constraint->processor(s.eos_token_id));
   }
   if (o.forced_bos_token_id) {
     check_known("forced_bos_token_id", Ids(&*o.forced_bos_token_id, 1), vocab_size);

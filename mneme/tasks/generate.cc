@@ -5,6 +5,7 @@
 
 #include "mneme/base/error.h"
 #include "mneme/base/log.h"
+#include "mneme/generate/json_constraint.h"
 #include "mneme/generate/streamer.h"
 #include "mneme/tasks/loaded.h"
 
@@ -207,7 +208,7 @@ Assistant load_assistant(const GenerateRequest& request) {
 }
 
 bool needs_tokenizer(const GenerateRequest& request, const GenerateOptions& options) {
-  return request.chat || !options.stop_strings.empty() ||
+  return request.chat || !request.json_schema.empty() || !options.stop_strings.empty() ||
          std::any_of(request.prompts.begin(), request.prompts.end(),
                      [](const Prompt& prompt) { return std::holds_alternative<std::string>(prompt); });
 }
@@ -216,10 +217,13 @@ bool needs_tokenizer(const GenerateRequest& request, const GenerateOptions& opti
 
 Json generate(const GenerateRequest& request, const GenerateEvents& events) {
   GenerateOptions options = options_of(request.options, request.cache_config, request.generation_config);
+  std::optional<JsonSchema> schema;
+  if (!request.json_schema.empty()) schema = JsonSchema::parse(request.json_schema, "--json-schema");
   const Loaded loaded =
       load(request.model, needs_tokenizer(request, options) ? TokenizerNeed::kRequired : TokenizerNeed::kOptional);
   const Assistant assistant = load_assistant(request);
   assistant.add_to(options, loaded);
+  if (schema) options.json_constraint = std::make_shared<const JsonConstraint>(*schema, loaded.tokenizer->tokenizer());
   if (events.on_loaded) events.on_loaded();
   const auto prompts = ids_of_prompts(request, loaded);
 

@@ -38,6 +38,7 @@ struct GenerateRequest {
   std::string cache_config;  ///< JSON of CacheConfig, or empty
   std::string generation_config;  ///< JSON of more options by their keys, or empty
   std::string assistant_model;    ///< a path as model.path, or empty
+  std::string json_schema;        ///< texts are JSON that obeys it, or empty
 };
 
 /// What happens on the way. Called on the thread that runs the task; an exception ends the task and passes through.

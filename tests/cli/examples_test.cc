@@ -28,7 +28,8 @@ class ExamplesTest : public ::testing::TestWithParam<const char*> {
 
 TEST_P(ExamplesTest, WorksOnASmallModel) {
   if (GetParam() == std::string("oom_fallback") || GetParam() == std::string("custom_cache") ||
-      GetParam() == std::string("beams") || GetParam() == std::string("assisted"))
+      GetParam() == std::string("beams") || GetParam() == std::string("assisted") ||
+      GetParam() == std::string("constrained"))
     GTEST_SKIP() << "it writes more than a random model can before it says an id that its tokenizer lacks";
   const TinyModel model;
   const Finished finished = example(GetParam(), {model.path(), "Hi"});
@@ -40,7 +41,7 @@ TEST_P(ExamplesTest, WritesEnglishWithTheDefaultModel) {
   const std::string path = testing::default_model_path();
   if (path.empty()) GTEST_SKIP() << testing::kNoDefaultModel;
   const std::string name = GetParam();  // these two ask
-  const bool asks = name == "custom_loop" || name == "prefix_cache" || name == "chat";
+  const bool asks = name == "custom_loop" || name == "prefix_cache" || name == "chat" || name == "constrained";
   const Finished finished =
       example(GetParam(), {path, asks ? "What is the capital of France?" : "The capital of France is"});
   EXPECT_EQ(finished.code, 0) << finished.err;
@@ -54,7 +55,7 @@ TEST_P(ExamplesTest, SaysHowItIsUsed) {
 
 INSTANTIATE_TEST_SUITE_P(All, ExamplesTest,
                          ::testing::Values("generate", "custom_loop", "prefix_cache", "oom_fallback", "custom_cache",
-                                           "beams", "assisted", "chat"),
+                                           "beams", "assisted", "constrained", "chat"),
                          [](const auto& test) { return std::string(test.param); });
 
 }  // namespace

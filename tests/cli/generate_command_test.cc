@@ -270,5 +270,29 @@ TEST_F(GenerateCommandTest, TheDefaultModelIsFoundInTheCacheFolder) {
   EXPECT_THAT(result["texts"][0].get<std::string>(), HasSubstr("Paris"));
 }
 
+TEST(JsonSchemaFlagTest, WritesJsonOfASchema) {
+  const TinyModel model;
+  const std::string schema = R"({"type": "object", "properties": {"n": {"type": "integer", "minimum": 5, "maximum": 8}},
+                                 "required": ["n"]})";
+  model.write("schema.json", schema);
+  model.write("generation_config.json", R"({"eos_token_id": 502})");
+  for (const std::string& given : {schema, model.path("schema.json")}) {
+    const Json result = run_json(
+        {"generate", "--model", model.path(), "--prompt", "Hi", "--max-new-tokens", "200", "--json-schema", given});
+    EXPECT_EQ(result["finish_reasons"][0], "stop");
+    const int n = parse_json(result["texts"][0].get<std::string>(), "text")["n"].get<int>();
+    EXPECT_GE(n, 5);
+    EXPECT_LE(n, 8);
+  }
+  const auto refused = [&](const std::string& text) {
+    const Finished finished = run({"generate", "--model", model.path(), "--prompt", "Hi", "--json-schema", text});
+    EXPECT_EQ(finished.code, 2);
+    return finished.err;
+  };
+  EXPECT_THAT(refused(R"({"oneOf": []})"), HasSubstr("--json-schema: #: \"oneOf\" is not supported"));
+  EXPECT_THAT(refused("{"), HasSubstr("--json-schema"));
+  EXPECT_THAT(refused("/no/schema.json"), HasSubstr("/no/schema.json"));
+}
+
 }  // namespace
 }  // namespace mneme::cli
