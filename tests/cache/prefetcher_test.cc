@@ -137,6 +137,73 @@ TEST(Prefetcher, WhoReadsHearsWhatWentWrong) {
   begin(prefetcher, 1, kRanges[1]);
 }
 
+/// Reads on its own, as a file system does: prefetching is advice.
+class AdvisedTier final : public Tier {
+ public:
+  std::string name() const override { return "advised"; }
+  bool resident() const override { return false; }
+  TierMemory take(std::int64_t) override { return {}; }
+  void write(std::byte*, const std::byte*, std::int64_t, at::Device) override {}
+  void zero(std::byte*, std::int64_t) override {}
+  bool prefetch_waits() const override { return false; }
+  void prefetch(std::span<const ByteRange> ranges) override { advised.assign(ranges.begin(), ranges.end()); }
+  void fetch(std::span<const ByteRange> ranges) override {
+    const std::lock_guard lock(mutex_);
+    if (fails) throw Error(ErrorKind::kIo, "cannot read");
+    fetched.insert(fetched.end(), ranges.begin(), ranges.end());
+  }
+  void release(std::span<const ByteRange> ranges) noexcept override { released.assign(ranges.begin(), ranges.end()); }
+
+  std::vector<ByteRange> advised, fetched, released;
+  bool fails = false;
+
+ private:
+  std::mutex mutex_;
+};
+
+TEST(Prefetcher, ATierThatReadsOnItsOwnNeedsNoThread) {
+  const auto tier = std::make_shared<AdvisedTier>();
+  Prefetcher prefetcher(tier, 2);
+  begin(prefetcher, 1, kRanges[1]);
+  prefetcher.end(1);
+  EXPECT_EQ(tier->released, std::vector{kRanges[1]});
+  begin(prefetcher, 0, kRanges[0]);
+  EXPECT_EQ(tier->advised, std::vector{kRanges[1]});  // what layer 1 read last time
+  tier->fails = true;
+  testing::thrown(ErrorKind::kIo, [&] { begin(prefetcher, 1, kRanges[1]); });
+  prefetcher.forget(1);
+  tier->fails = false;
+  tier->advised.clear();
+  begin(prefetcher, 0, kRanges[0]);
+  EXPECT_TRUE(tier->advised.empty());
+}
+
+TEST(Prefetcher, BringsEveryByteOnceOnAllThreads) {
+  const auto tier = std::make_shared<AdvisedTier>();
+  Prefetcher prefetcher(tier, 1);
+  const std::vector<std::byte> memory(3'000'000);
+  // Parts end inside ranges, ranges inside parts.
+  std::vector<ByteRange>& wanted = prefetcher.next_ranges();
+  for (const auto& [first, n] :
+       {std::pair<std::int64_t, std::int64_t>{0, 10}, {100, 700'000}, {800'000, 1}, {900'000, 2'000'000}})
+    wanted.push_back({memory.data() + first, n});
+  const std::vector<ByteRange> ranges = wanted;
+  prefetcher.begin(0);
+  std::vector<int> times(memory.size());
+  for (const ByteRange& part : tier->fetched) {
+    for (std::int64_t i = 0; i < part.n_bytes; ++i) ++times[static_cast<std::size_t>(part.data - memory.data() + i)];
+  }
+  EXPECT_GT(tier->fetched.size(), 8u);
+  for (const ByteRange& range : ranges) {
+    for (std::int64_t i = 0; i < range.n_bytes; ++i) {
+      int& n = times[static_cast<std::size_t>(range.data - memory.data() + i)];
+      ASSERT_EQ(n, 1);
+      n = 0;
+    }
+  }
+  EXPECT_EQ(std::ranges::count(times, 0), std::ssize(times));
+}
+
 TEST(Prefetcher, EndsWhateverIsUnderWay) {
   for (int i = 0; i < 50; ++i) {
     Prefetcher prefetcher(std::make_shared<RecordingTier>(), 2);
