@@ -208,8 +208,8 @@ TEST(CacheFile, RefusesFilesOfOtherKindsAndVersions) {
   EXPECT_THAT(load(ErrorKind::kCorruptData, {{"format", "pt"}}), HasSubstr("\"pt\""));
   EXPECT_THAT(load(ErrorKind::kCorruptData, {{"a", "b"}}), HasSubstr("not a saved cache"));
   auto metadata = cache_file_metadata(info);
-  metadata["version"] = "3";
-  EXPECT_THAT(load(ErrorKind::kUnsupported, metadata), AllOf(HasSubstr("version 3"), HasSubstr("version 2")));
+  metadata["version"] = "4";
+  EXPECT_THAT(load(ErrorKind::kUnsupported, metadata), AllOf(HasSubstr("version 4"), HasSubstr("version 3")));
   metadata = cache_file_metadata(info);
   metadata["arithmetic"] = "guesses";
   EXPECT_THAT(load(ErrorKind::kUnsupported, metadata), HasSubstr("guesses"));

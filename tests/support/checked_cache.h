@@ -226,8 +226,8 @@ class CheckedCache {
   }
 
   /// Attention of the queries at [first_query, first_query + q.n) over blocks that hold every token of the reference,
-  /// nothing shared, cropped, let go or encoded.
-  Matrix attend_reference(std::size_t l, std::size_t sequence, std::int64_t first_query, Matrix q) const {
+  /// nothing shared, cropped or let go: codes where it has some, or what they decode to.
+  Matrix attend_reference(std::size_t l, std::size_t sequence, std::int64_t first_query, Matrix q, bool encoded) const {
     const ReferenceLayer& layer = layers_[l];
     const ReferenceLayer::Sequence& tokens = layer.sequences[sequence];
     const LayerShape& shape = kind_.layers[l];
@@ -249,11 +249,17 @@ class CheckedCache {
                         values.rows(), 0, 64 * b);
       blocks[static_cast<std::size_t>(b)] = block;
     }
+    const std::int64_t n_sealed = encoded ? std::min(std::ssize(tokens.sealed), n_blocks) : 0;
+    for (std::size_t b = 0; b < static_cast<std::size_t>(n_sealed); ++b) blocks[b] = tokens.sealed[b].codes->data();
     for (std::int64_t s = 0; s < n_spans; ++s) spans.push_back(blocks.data() + 8 * s);
     Matrix out(q.n, shape.n_heads * kGroup * shape.value_dim);
-    const ops::AttendSequence part{.spans = spans, .first_query = first_query, .n_queries = q.n};
+    const ops::AttendSequence part{.spans = spans, .first_query = first_query, .n_queries = q.n, .n_sealed = n_sealed};
     ops::attend(workspace, {&part, 1},
-                {.layout = layout, .n_heads = shape.n_heads * kGroup, .scale = 0.25f, .visibility = layer.visibility},
+                {.layout = layout,
+                 .codes = layer.codec ? &layer.codec->codes() : nullptr,
+                 .n_heads = shape.n_heads * kGroup,
+                 .scale = 0.25f,
+                 .visibility = layer.visibility},
                 q.rows(), 0, out.rows());
     if (rotates(l)) ops::rotate_heads(workspace, out.rows(), shape.n_heads * kGroup, shape.value_dim);
     return out;
@@ -272,9 +278,15 @@ class CheckedCache {
       layer.seal_for(tokens, i);
       Matrix queries(count, q.width);
       std::copy_n(q.row(first_row + done), count * q.width, queries.row(0));
-      const Matrix expected = attend_reference(l, sequence, i, queries);
+      const Matrix expected = attend_reference(l, sequence, i, queries, true);
       const std::vector<float> got(out.row(first_row + done), out.row(first_row + done + count));
       ASSERT_EQ(bits(got), bits(expected.values)) << "attention of layer " << l << ", sequence " << sequence;
+      // Multiplying codes rounds queries and probabilities to 8 bits, no more.
+      if (!tokens.sealed.empty()) {
+        const Matrix decoded = attend_reference(l, sequence, i, queries, false);
+        for (std::size_t k = 0; k < got.size(); ++k)
+          ASSERT_NEAR(got[k], decoded.values[k], 0.1) << "attention of layer " << l << ", sequence " << sequence;
+      }
       done += count;
     }
   }

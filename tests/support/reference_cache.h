@@ -21,17 +21,22 @@ struct Token {
 /// What a cache is to be: every token of every sequence in a vector, nothing ever let go. `held_from` follows the crop
 /// table of the interface: the first token that a layer of limited retention has not been told to forget.
 struct ReferenceLayer {
+  /// A block as its codes show it, and the codes themselves.
+  struct Sealed {
+    std::vector<Token> tokens;
+    std::shared_ptr<const ops::DeviceBuffer> codes;
+  };
   struct Sequence {
     std::vector<Token> tokens;
     std::int64_t held_from = 0;
-    std::vector<std::vector<Token>> sealed = {};  ///< blocks as their codes show them
-    std::vector<bool> recorded = {};              ///< whether a sealed block's raw numbers were kept
+    std::vector<Sealed> sealed = {};
+    std::vector<bool> recorded = {};  ///< whether a sealed block's raw numbers were kept
 
     std::int64_t length() const { return std::ssize(tokens); }
     /// Token t as the next query sees it.
     const Token& at(std::int64_t t) const {
       const auto block = static_cast<std::size_t>(t / 64), slot = static_cast<std::size_t>(t % 64);
-      return block < sealed.size() ? sealed[block][slot] : tokens[static_cast<std::size_t>(t)];
+      return block < sealed.size() ? sealed[block].tokens[slot] : tokens[static_cast<std::size_t>(t)];
     }
   };
   kernels::Visibility visibility;
@@ -46,7 +51,7 @@ struct ReferenceLayer {
   /// The query at this index is the next to look.
   void seal_for(Sequence& s, std::int64_t query) const {
     for (std::int64_t b = std::ssize(s.sealed); b < n_sealed_for(query); ++b) {
-      s.sealed.push_back(decoded(s.tokens, b));
+      s.sealed.push_back(seal(s.tokens, b));
       s.recorded.push_back(recording);
     }
   }
@@ -96,30 +101,31 @@ struct ReferenceLayer {
     sequences = std::move(selected);
   }
   /// Block b of these tokens after its codec.
-  std::vector<Token> decoded(const std::vector<Token>& tokens, std::int64_t b) const {
+  Sealed seal(const std::vector<Token>& tokens, std::int64_t b) const {
     const kernels::BlockLayout& layout = codec->codes().raw;
     ops::Workspace workspace(at::kCPU);
-    const ops::DeviceBuffer raw(layout.block_bytes(), at::kCPU), codes(codec->codes().block_bytes(true), at::kCPU);
+    const ops::DeviceBuffer raw(layout.block_bytes(), at::kCPU);
+    const auto codes = std::make_shared<const ops::DeviceBuffer>(codec->codes().block_bytes(true), at::kCPU);
     Matrix keys(64, layout.n_heads * layout.key_dim), values(64, layout.n_heads * layout.value_dim);
     for (std::int64_t t = 0; t < 64; ++t) {
       std::ranges::copy(tokens[static_cast<std::size_t>(64 * b + t)].keys, keys.row(t));
       std::ranges::copy(tokens[static_cast<std::size_t>(64 * b + t)].values, values.row(t));
     }
     ops::store_tokens(workspace, layout, raw.data(), 0, 64, keys.rows(), 0, values.rows(), 0, 0);
-    codec->encode(raw.data(), b == 0, codes.data());
-    codec->decode(codes.data(), b == 0, raw.data());
+    codec->encode(raw.data(), b == 0, codes->data());
+    codec->decode(codes->data(), b == 0, raw.data());
     const auto [k, v] = ops::load_tokens(layout, raw.data(), 0, 64, at::kCPU);
     const auto rows = [](const at::Tensor& heads) {
       return heads.to(at::kFloat).transpose(0, 1).reshape({64, -1}).contiguous();
     };
     const at::Tensor key_rows = rows(k), value_rows = rows(v);
-    std::vector<Token> result;
+    Sealed result{.tokens = {}, .codes = codes};
     for (std::int64_t t = 0; t < 64; ++t) {
       const auto row = [t](const at::Tensor& m) {
         const float* data = m.const_data_ptr<float>() + t * m.size(1);
         return std::vector<float>(data, data + m.size(1));
       };
-      result.push_back({row(key_rows), row(value_rows)});
+      result.tokens.push_back({row(key_rows), row(value_rows)});
     }
     return result;
   }
