@@ -9,11 +9,11 @@
 namespace mneme::kernels {
 
 /// Rows of floats times an encoded tile (codes.h), multiplied as the integers that it holds. With codes counted from
-/// the middle z of their range, an element is (code - z) s + o; a row, or a part of it, is rounded to int8, a c with a
-/// = max |x| / 127. Sums of integers are exact in any order, so an output's bits are fixed by
+/// the middle z of their range, an element is (code - z) s + o; a row, or a part of it, is rounded to int8: x = a c,
+/// a = max |x| / 127. Sums of integers are exact in any order, so an output's bits are fixed by
 ///
-///   a scale for all lanes    x s is rounded over the whole inner dimension, y = fma(a, float(sum c (code - z)), sum x
-///   o) a scale for each lane    x is rounded for each group of inner elements, and from zero, group after group,
+///   a scale for all lanes    x s is rounded at once:    y = fma(a, float(sum c (code - z)), sum x o)
+///   a scale for each lane    x is rounded for each group of inner elements; from zero, group after group,
 ///                            y <- fma(a s, float(sum c (code - z)), y),   y <- fma(o, sum x, y)
 ///
 /// where the sums of x are sixteen chains of fused multiply-adds, added up in the fixed tree of Lanes::sum.

@@ -22,10 +22,11 @@ using testing::Matrix;
 using testing::Threads;
 using testing::thrown;
 
-BlockCodes codes_of(DType format) {
+/// Heads of 32 are multiplied as codes, those of 20 are decoded first.
+BlockCodes codes_of(DType format, std::int64_t dim) {
   return {.keys = {.bits = 4, .has_offset = true, .grouping = Grouping::kTokens, .group = 32},
           .values = {.bits = 2, .has_offset = true, .grouping = Grouping::kChannels, .group = 32},
-          .raw = {.format = format, .n_heads = 2, .key_dim = 20, .value_dim = 32},
+          .raw = {.format = format, .n_heads = 2, .key_dim = dim, .value_dim = dim},
           .sink_length = 4};
 }
 
@@ -37,7 +38,8 @@ struct Sequence {
   std::vector<const std::byte*const*> spans, raw_spans;
   std::int64_t n_sealed;
 
-  Sequence(DType format, std::int64_t n_blocks, std::int64_t sealed) : codes(codes_of(format)), n_sealed(sealed) {
+  Sequence(DType format, std::int64_t dim, std::int64_t n_blocks, std::int64_t sealed)
+      : codes(codes_of(format, dim)), n_sealed(sealed) {
     for (std::int64_t b = 0; b < n_blocks; ++b) {
       encoded.push_back(kernels::random_block(codes, b == 0, static_cast<unsigned>(b)));
       raw.push_back(kernels::decoded(kernels::active(), codes, encoded.back(), b == 0));
@@ -65,19 +67,22 @@ struct Sequence {
 
 Matrix run(Workspace& workspace, const Sequence& s, bool with_codes, std::int64_t n_queries, Visibility visibility) {
   const AttendSequence parts[] = {s.part(with_codes, n_queries)};
-  Matrix q = Matrix::random(n_queries, 6 * 20, 5), out(n_queries, 6 * 32);
+  const std::int64_t width = 6 * s.codes.raw.key_dim;
+  Matrix q = Matrix::random(n_queries, width, 5), out(n_queries, width);
   attend(workspace, parts,
          {.layout = s.codes.raw, .codes = &s.codes, .n_heads = 6, .scale = 0.3f, .visibility = visibility}, q.rows(), 0,
          out.rows());
   return out;
 }
 
+constexpr Visibility kVisibilities[] = {{}, {.window = 600}, {.chunk = 700}};
+
 TEST(AttentionCodes, EqualsAttentionOverWhatTheyDecodeTo) {
   for (const DType format : testing::kDTypes) {
     for (const std::int64_t n_sealed : {0, 1, 7, 8, 9, 16, 17, 19}) {
-      const Sequence s(format, 19, n_sealed);
+      const Sequence s(format, 20, 19, n_sealed);
       for (const std::int64_t n_queries : {1, 70}) {
-        for (const Visibility visibility : {Visibility{}, Visibility{.window = 600}, Visibility{.chunk = 700}}) {
+        for (const Visibility& visibility : kVisibilities) {
           std::vector<std::uint32_t> expected;
           for (const int threads : {1, 4}) {
             const Threads pool(threads);
@@ -92,10 +97,37 @@ TEST(AttentionCodes, EqualsAttentionOverWhatTheyDecodeTo) {
   }
 }
 
+/// Multiplied codes: the same bits for any number of threads, and near what they decode to.
+TEST(AttentionCodes, AreMultipliedTheSameByAnyNumberOfThreads) {
+  for (const DType format : testing::kDTypes) {
+    for (const std::int64_t n_sealed : {1, 8, 17}) {
+      const Sequence s(format, 32, 19, n_sealed);
+      for (const std::int64_t n_queries : {1, 70}) {
+        for (const Visibility& visibility : kVisibilities) {
+          std::vector<std::uint32_t> expected;
+          for (const int threads : {1, 4}) {
+            const Threads pool(threads);
+            Workspace workspace(at::kCPU);
+            const Matrix out = run(workspace, s, true, n_queries, visibility);
+            if (expected.empty()) {
+              expected = bits(out.values);
+              const Matrix decoded = run(workspace, s, false, n_queries, visibility);
+              for (std::size_t i = 0; i < out.values.size(); ++i)
+                ASSERT_NEAR(out.values[i], decoded.values[i], 0.1) << name_of(format) << " sealed " << n_sealed;
+            }
+            ASSERT_EQ(bits(out.values), expected)
+                << name_of(format) << " sealed " << n_sealed << " queries " << n_queries << " threads " << threads;
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST(AttentionCodes, ThroughAtenToo) {
   for (const auto& [format, tolerance] :
        {std::pair{DType::kFloat32, 2e-5}, {DType::kBFloat16, 2e-2}, {DType::kFloat16, 2e-3}}) {
-    const Sequence s(format, 4, 2);
+    const Sequence s(format, 20, 4, 2);
     Workspace workspace(at::kCPU), through_aten(at::kCPU);
     through_aten.set_through_aten(true);
     const Matrix expected = run(workspace, s, true, 3, {}), out = run(through_aten, s, true, 3, {});
@@ -104,11 +136,11 @@ TEST(AttentionCodes, ThroughAtenToo) {
 }
 
 TEST(AttentionCodes, RefusesEncodedBlocksWithoutTheirCodes) {
-  const Sequence s(DType::kFloat32, 4, 2);
+  const Sequence s(DType::kFloat32, 20, 4, 2);
   Workspace workspace(at::kCPU);
   const AttendSequence parts[] = {s.part(true, 1)};
-  Matrix q = Matrix::random(1, 6 * 20, 5), out(1, 6 * 32);
-  const BlockCodes others = codes_of(DType::kFloat16);
+  Matrix q = Matrix::random(1, 6 * 20, 5), out(1, 6 * 20);
+  const BlockCodes others = codes_of(DType::kFloat16, 20);
   for (const BlockCodes* codes : {static_cast<const BlockCodes*>(nullptr), &others}) {
     EXPECT_THAT(thrown(ErrorKind::kInvalidArgument,
                        [&] {
