@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <random>
 
 #include "mneme/base/error.h"
@@ -60,26 +61,34 @@ class Measurement {
     const auto cancelled = [&] { return events.cancelled && events.cancelled(); };
     const at::Tensor ids = random_ids(batch, depth + 1);
     const GenerationSettings settings = resolve(options_, model_.generation_config(), depth + 1, batch);
-    Cache past(model_.config(), cache_options_of(settings));
+    std::optional<Cache> past;
+    GenerateOptions reading = options_;
+    if (settings.use_cache) {
+      past.emplace(model_.config(), cache_options_of(settings));
+      reading.cache_implementation.reset();  // a cache that is given says of itself what it is
+      reading.cache_config = {};
+      reading.max_cache_len.reset();
+    }
+    const GenerateOptions writing = reading;
+    reading.max_new_tokens = 0;
+    reading.on_prefill = [&](std::int64_t done, std::int64_t total) {
+      if (events.on_progress) events.on_progress(batch, depth, done, total);
+    };
+    reading.cancelled = cancelled;
     double prefill_ms = 0;
     if (depth > 0) {
-      GenerateOptions reading = options_;
-      reading.max_new_tokens = 0;
-      reading.on_prefill = [&](std::int64_t done, std::int64_t total) {
-        if (events.on_progress) events.on_progress(batch, depth, done, total);
-      };
-      reading.cancelled = cancelled;
-      prefill_ms = model_.generate(ids.narrow(1, 0, depth), reading, &past).prefill_ms;
+      prefill_ms = model_.generate(ids.narrow(1, 0, depth), reading, past ? &*past : nullptr).prefill_ms;
     }
     std::vector<double> first_ms, step_ms;
     std::int64_t cache_bytes = 0, offloaded = 0;
     for (std::int64_t round = 0; round < request_.repeat; ++round) {
       if (cancelled()) return nullptr;
-      Cache cache = past.copy();
-      const GenerateOutput output = model_.generate(ids, options_, &cache);
+      std::optional<Cache> cache;
+      if (past) cache.emplace(past->copy());
+      const GenerateOutput output = model_.generate(ids, writing, cache ? &*cache : nullptr);
       first_ms.push_back(output.prefill_ms);
       step_ms.push_back(output.decode_ms / static_cast<double>(output.decode_steps));
-      cache_bytes = output.cache_bytes, offloaded = output.cache_bytes_offloaded;
+      if (cache) cache_bytes = output.cache_bytes, offloaded = output.cache_bytes_offloaded;
     }
     const double step = median(step_ms);
     Json line = {{"batch_size", batch},
