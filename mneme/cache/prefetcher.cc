@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <cstdint>
 #include <exception>
 #include <mutex>
 #include <optional>
@@ -102,7 +103,8 @@ class Worker {
   std::thread thread_;  // last: it uses all of the above
 };
 
-constexpr std::int64_t kPartBytes = std::int64_t{256} << 10;
+constexpr std::int64_t kPartBytes = std::int64_t{1} << 20;
+constexpr std::uintptr_t kPage = std::uintptr_t{64} << 10;  ///< the largest that systems use
 
 }  // namespace
 
@@ -112,32 +114,49 @@ struct Prefetcher::State {
     if (tier->prefetch_waits()) worker.emplace(tier);
   }
 
-  /// Fetches on all threads, for bringing memory takes time of a processor even where nothing is read.
-  void fetch(const std::vector<ByteRange>& wanted) {
+  static std::int64_t n_parts(const std::vector<ByteRange>& ranges) {
     std::int64_t n_bytes = 0;
-    for (const ByteRange& range : wanted) n_bytes += range.n_bytes;
-    const std::int64_t n_parts = (n_bytes + kPartBytes - 1) / kPartBytes;
+    for (const ByteRange& range : ranges) n_bytes += range.n_bytes;
+    return (n_bytes + kPartBytes - 1) / kPartBytes;
+  }
+  /// Near that many bytes into a range, where a page ends: none belongs to two parts, for half a page is not released.
+  static std::int64_t cut(const ByteRange& range, std::int64_t at) {
+    if (at <= 0) return 0;
+    const auto address = reinterpret_cast<std::uintptr_t>(range.data);
+    const auto end = (address + static_cast<std::uintptr_t>(at) + kPage - 1) / kPage * kPage;
+    return std::min(static_cast<std::int64_t>(end - address), range.n_bytes);
+  }
+  /// Calls f(range) for part `index` of the ranges, taken one after the other.
+  template <class F>
+  static void each_of_part(const std::vector<ByteRange>& ranges, std::int64_t index, F&& f) {
+    const std::int64_t first = index * kPartBytes, last = first + kPartBytes;
+    std::int64_t at = 0;
+    for (const ByteRange& range : ranges) {
+      const std::int64_t begin = cut(range, first - at), end = cut(range, last - at);
+      if (begin < end) f(ByteRange{range.data + begin, end - begin});
+      at += range.n_bytes;
+    }
+  }
+
+  /// Fetches a layer's ranges and asks for the next one's, on all threads: pages take time of a processor even where
+  /// nothing is read.
+  void bring(const std::vector<ByteRange>& wanted, const std::vector<ByteRange>& next_wanted) {
     std::mutex mutex;
     std::exception_ptr failure;
-    ThreadPool::global().run(n_parts, [&](std::int64_t part) noexcept {
+    const std::int64_t n = n_parts(wanted);
+    ThreadPool::global().run(n + n_parts(next_wanted), [&](std::int64_t part) noexcept {
       try {
-        fetch_part(wanted, part * kPartBytes, (part + 1) * kPartBytes);
+        if (part < n) {
+          each_of_part(wanted, part, [&](const ByteRange& range) { tier->fetch({&range, 1}); });
+        } else {
+          each_of_part(next_wanted, part - n, [&](const ByteRange& range) { tier->prefetch({&range, 1}); });
+        }
       } catch (...) {
         const std::lock_guard lock(mutex);
         failure = std::current_exception();
       }
     });
     if (failure) std::rethrow_exception(failure);
-  }
-  /// Bytes [first, last) of the ranges, taken one after the other.
-  void fetch_part(const std::vector<ByteRange>& wanted, std::int64_t first, std::int64_t last) {
-    std::int64_t at = 0;
-    for (const ByteRange& range : wanted) {
-      const std::int64_t begin = std::max(first - at, std::int64_t{0}), end = std::min(last - at, range.n_bytes);
-      const ByteRange part{range.data + begin, end - begin};
-      if (part.n_bytes > 0) tier->fetch({&part, 1});
-      at += range.n_bytes;
-    }
   }
 
   const std::shared_ptr<Tier> tier;
@@ -174,8 +193,8 @@ void Prefetcher::begin(std::int64_t index) {
     if (has_next) s.worker->prefetch(s.ranges[next]);
     s.tier->fetch(s.ranges[layer]);  // quick where they were brought
   } else {
-    if (has_next) s.tier->prefetch(s.ranges[next]);
-    s.fetch(s.ranges[layer]);
+    static const std::vector<ByteRange> kNone;
+    s.bring(s.ranges[layer], has_next ? s.ranges[next] : kNone);
   }
 }
 
@@ -183,7 +202,7 @@ void Prefetcher::end(std::int64_t index) {
   State& s = *state_;
   const std::vector<ByteRange>& ranges = s.ranges[static_cast<std::size_t>(index)];
   if (s.worker) return s.worker->release(ranges);
-  s.tier->release(ranges);
+  s.tier->release(ranges);  // at once: every call makes all processors forget addresses
 }
 
 void Prefetcher::forget(std::int64_t index) noexcept {

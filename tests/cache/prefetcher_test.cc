@@ -146,18 +146,21 @@ class AdvisedTier final : public Tier {
   void write(std::byte*, const std::byte*, std::int64_t, at::Device) override {}
   void zero(std::byte*, std::int64_t) override {}
   bool prefetch_waits() const override { return false; }
-  void prefetch(std::span<const ByteRange> ranges) override { advised.assign(ranges.begin(), ranges.end()); }
+  void prefetch(std::span<const ByteRange> ranges) override { note(advised, ranges); }
   void fetch(std::span<const ByteRange> ranges) override {
-    const std::lock_guard lock(mutex_);
     if (fails) throw Error(ErrorKind::kIo, "cannot read");
-    fetched.insert(fetched.end(), ranges.begin(), ranges.end());
+    note(fetched, ranges);
   }
-  void release(std::span<const ByteRange> ranges) noexcept override { released.assign(ranges.begin(), ranges.end()); }
+  void release(std::span<const ByteRange> ranges) noexcept override { note(released, ranges); }
 
   std::vector<ByteRange> advised, fetched, released;
   bool fails = false;
 
  private:
+  void note(std::vector<ByteRange>& list, std::span<const ByteRange> ranges) {
+    const std::lock_guard lock(mutex_);
+    list.insert(list.end(), ranges.begin(), ranges.end());
+  }
   std::mutex mutex_;
 };
 
@@ -181,11 +184,11 @@ TEST(Prefetcher, ATierThatReadsOnItsOwnNeedsNoThread) {
 TEST(Prefetcher, BringsEveryByteOnceOnAllThreads) {
   const auto tier = std::make_shared<AdvisedTier>();
   Prefetcher prefetcher(tier, 1);
-  const std::vector<std::byte> memory(3'000'000);
+  const std::vector<std::byte> memory(12'000'000);
   // Parts end inside ranges, ranges inside parts.
   std::vector<ByteRange>& wanted = prefetcher.next_ranges();
   for (const auto& [first, n] :
-       {std::pair<std::int64_t, std::int64_t>{0, 10}, {100, 700'000}, {800'000, 1}, {900'000, 2'000'000}})
+       {std::pair<std::int64_t, std::int64_t>{0, 10}, {100, 2'800'000}, {3'200'000, 1}, {3'600'000, 8'000'000}})
     wanted.push_back({memory.data() + first, n});
   const std::vector<ByteRange> ranges = wanted;
   prefetcher.begin(0);
