@@ -138,30 +138,34 @@ struct Prefetcher::State {
     }
   }
 
-  /// Fetches a layer's ranges and asks for the next one's, on all threads: pages take time of a processor even where
-  /// nothing is read.
+  /// Fetches a layer's ranges, asks for the next one's and releases what was used before, on all threads at once: pages
+  /// take time of a processor even where nothing is read, and a thread that waited for another would fall asleep.
   void bring(const std::vector<ByteRange>& wanted, const std::vector<ByteRange>& next_wanted) {
     std::mutex mutex;
     std::exception_ptr failure;
-    const std::int64_t n = n_parts(wanted);
-    ThreadPool::global().run(n + n_parts(next_wanted), [&](std::int64_t part) noexcept {
+    const std::int64_t n = n_parts(wanted), n_next = n_parts(next_wanted);
+    ThreadPool::global().run(n + n_next + 1, [&](std::int64_t part) noexcept {
       try {
-        if (part < n) {
-          each_of_part(wanted, part, [&](const ByteRange& range) { tier->fetch({&range, 1}); });
+        if (part == 0) {  // in one call: each makes all processors forget addresses
+          tier->release(used);
+        } else if (part <= n) {
+          each_of_part(wanted, part - 1, [&](const ByteRange& range) { tier->fetch({&range, 1}); });
         } else {
-          each_of_part(next_wanted, part - n, [&](const ByteRange& range) { tier->prefetch({&range, 1}); });
+          each_of_part(next_wanted, part - 1 - n, [&](const ByteRange& range) { tier->prefetch({&range, 1}); });
         }
       } catch (...) {
         const std::lock_guard lock(mutex);
         failure = std::current_exception();
       }
     });
+    used.clear();
     if (failure) std::rethrow_exception(failure);
   }
 
   const std::shared_ptr<Tier> tier;
   std::vector<std::vector<ByteRange>> ranges;  // by layer, as last read
   std::vector<ByteRange> next;                 // of whoever calls begin()
+  std::vector<ByteRange> used;                 // to be released, where there is no worker
   std::optional<Worker> worker;                // none: the tier's prefetches do not wait
 };
 
@@ -175,6 +179,7 @@ void Prefetcher::reserve(std::int64_t n) {
   const auto most = static_cast<std::size_t>(n);
   for (std::vector<ByteRange>& ranges : s.ranges) ranges.reserve(most);
   s.next.reserve(most);
+  s.used.reserve(most * s.ranges.size());
   if (s.worker) s.worker->reserve(most, s.ranges.size());
 }
 
@@ -202,12 +207,15 @@ void Prefetcher::end(std::int64_t index) {
   State& s = *state_;
   const std::vector<ByteRange>& ranges = s.ranges[static_cast<std::size_t>(index)];
   if (s.worker) return s.worker->release(ranges);
-  s.tier->release(ranges);  // at once: every call makes all processors forget addresses
+  if (s.ranges.size() == 1) return s.tier->release(ranges);  // it is the next one too
+  s.used.insert(s.used.end(), ranges.begin(), ranges.end());
 }
 
 void Prefetcher::forget(std::int64_t index) noexcept {
   State& s = *state_;
   if (s.worker) s.worker->finish();
+  s.tier->release(s.used);
+  s.used.clear();
   s.ranges[static_cast<std::size_t>(index)].clear();
 }
 
