@@ -35,11 +35,10 @@ class Worker {
     now_.reserve(n * n_layers);
   }
 
-  /// Waits for the prefetch before, then starts one.
+  /// Starts one; the one before must have been waited for.
   void prefetch(const std::vector<ByteRange>& ranges) {
     {
-      std::unique_lock lock(mutex_);
-      changed_.wait(lock, [this] { return wanted_.empty(); });
+      const std::lock_guard lock(mutex_);
       wanted_.assign(ranges.begin(), ranges.end());
     }
     changed_.notify_all();

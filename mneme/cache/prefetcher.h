@@ -8,7 +8,8 @@
 
 namespace mneme {
 
-/// Brings the blocks of the next layer while one computes: two layers of a cache are in memory, not all of them.
+/// Brings the blocks of the next layer while one computes and gives those of the last one back meanwhile: two or three
+/// layers of a cache are in memory, not all of them.
 ///
 /// Layers are numbered in the order in which a model goes through them, over and over. One cache has one prefetcher;
 /// copies of a cache have their own, though they share blocks.

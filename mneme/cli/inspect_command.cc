@@ -62,9 +62,9 @@ Command add_inspect(CLI::App& program) {
   add_number<std::int64_t>(*app, "--length", flags->request.length,
                            "Tokens of a sequence that memory is estimated for [the model's longest]")
       ->group("Memory");
-  app->add_option("--batch-size", flags->request.batch_size, "Sequences that memory is estimated for [1]")
-      ->group("Memory")
-      ->type_name("N");
+  add_number<std::int64_t>(*app, "--batch-size", flags->request.batch_size,
+                           "Sequences that memory is estimated for [1]")
+      ->group("Memory");
   add_cache_kind_flags(*app, flags->request.cache, flags->request.cache_config);
   add_json_flag(*app, flags->json, "model, cache, memory, tokenizer, machine");
   app->footer(R"(

@@ -75,11 +75,10 @@ struct CodedProduct {
     // What is not a number stays so: 0 * x is 0 for all others.
     const float poison = ((low + high) * zero).sum();
     const float scale = largest / 127.0f + poison, inverse = largest > 0x1p-120f ? 127.0f / largest : 0.0f;
-    alignas(64) float rounded[kRowGroup];
-    L::round(low * L::set1(inverse)).store(rounded);
-    L::round(high * L::set1(inverse)).store(rounded + 16);
-    const float first = L::load(rounded).sum(), second = L::load(rounded + 16).sum();  // exact in any order
-    for (int i = 0; i < kRowGroup; ++i) row.codes[g * kRowGroup + i] = static_cast<std::int8_t>(rounded[i]);
+    const L low_codes = L::round(low * L::set1(inverse)), high_codes = L::round(high * L::set1(inverse));
+    const float first = low_codes.sum(), second = high_codes.sum();  // exact in any order
+    low_codes.store_int8(row.codes + g * kRowGroup);
+    high_codes.store_int8(row.codes + g * kRowGroup + 16);
     row.scales[g] = scale;
     row.sums[g] = scale * (first + second);
     row.half_sums[2 * g] = first;

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <charconv>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -9,6 +8,7 @@
 #include <utility>
 
 #include "mneme/text/byte_alphabet.h"
+#include "mneme/text/byte_token.h"
 #include "mneme/text/pattern.h"
 #include "mneme/text/space_cleanup.h"
 #include "mneme/text/token_decoder.h"
@@ -83,7 +83,7 @@ class ByteFallbackStage final : public WholeTokenStage {
 
  protected:
   void token(std::string text) override {
-    if (const auto byte = byte_of(text)) {
+    if (const auto byte = byte_of_token(text)) {
       run_ += *byte;
     } else {
       flush();
@@ -92,14 +92,6 @@ class ByteFallbackStage final : public WholeTokenStage {
   }
 
  private:
-  static std::optional<char> byte_of(std::string_view token) {
-    if (token.size() != 6 || !token.starts_with("<0x") || token.back() != '>') return std::nullopt;
-    unsigned value = 0;
-    const auto [end, error] = std::from_chars(token.data() + 3, token.data() + 5, value, 16);
-    if (error != std::errc() || end != token.data() + 5) return std::nullopt;
-    return static_cast<char>(value);
-  }
-
   void flush() {
     if (run_.empty()) return;
     if (to_valid_utf8(run_) == run_) {

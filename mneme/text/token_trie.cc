@@ -1,26 +1,16 @@
 #include "mneme/text/token_trie.h"
 
 #include <algorithm>
-#include <charconv>
 #include <numeric>
 #include <string_view>
 
 #include "mneme/text/byte_alphabet.h"
+#include "mneme/text/byte_token.h"
 
 namespace mneme {
 namespace {
 
 constexpr std::string_view kMetaspace = "\u2581", kByteLevelSpace = "\u0120";
-
-/// "<0x0A>" is a byte.
-bool append_byte_token(std::string_view token, std::string& bytes) {
-  if (token.size() != 6 || !token.starts_with("<0x") || token.back() != '>') return false;
-  unsigned value = 0;
-  const auto [end, error] = std::from_chars(token.data() + 3, token.data() + 5, value, 16);
-  if (error != std::errc() || end != token.data() + 5) return false;
-  bytes += static_cast<char>(value);
-  return true;
-}
 
 std::string with_spaces(std::string text) {
   for (std::size_t at = text.find(kMetaspace); at != std::string::npos; at = text.find(kMetaspace, at))
@@ -42,7 +32,9 @@ std::vector<std::string> token_bytes(const Tokenizer& tokenizer) {
       bytes = *token;
     } else if (byte_level) {
       ByteAlphabet::instance().append_bytes(*token, bytes);
-    } else if (!append_byte_token(*token, bytes)) {
+    } else if (const auto byte = byte_of_token(*token)) {
+      bytes = *byte;
+    } else {
       bytes = with_spaces(*token);
     }
   }

@@ -15,14 +15,19 @@
 namespace mneme {
 namespace {
 
-/// Writes down what it is asked for.
-class RecordingTier final : public Tier {
+/// Holds nothing, and takes no time.
+class EmptyTier : public Tier {
  public:
-  std::string name() const override { return "recording"; }
+  std::string name() const override { return "empty"; }
   bool resident() const override { return false; }
   TierMemory take(std::int64_t) override { return {}; }
   void write(std::byte*, const std::byte*, std::int64_t, at::Device) override {}
   void zero(std::byte*, std::int64_t) override {}
+};
+
+/// Writes down what it is asked for.
+class RecordingTier final : public EmptyTier {
+ public:
   void fetch(std::span<const ByteRange> ranges) override { note(fetched_, ranges); }
   void release(std::span<const ByteRange> ranges) noexcept override { note(released_, ranges); }
 
@@ -75,13 +80,8 @@ TEST(Prefetcher, BringsTheNextLayerAndReleasesTheLast) {
 }
 
 /// Takes its time.
-class SlowTier final : public Tier {
+class SlowTier final : public EmptyTier {
  public:
-  std::string name() const override { return "slow"; }
-  bool resident() const override { return false; }
-  TierMemory take(std::int64_t) override { return {}; }
-  void write(std::byte*, const std::byte*, std::int64_t, at::Device) override {}
-  void zero(std::byte*, std::int64_t) override {}
   void prefetch(std::span<const ByteRange> ranges) override { touch(ranges); }
   void release(std::span<const ByteRange> ranges) noexcept override { touch(ranges); }
 
@@ -138,13 +138,8 @@ TEST(Prefetcher, WhoReadsHearsWhatWentWrong) {
 }
 
 /// Reads on its own, as a file system does: prefetching is advice.
-class AdvisedTier final : public Tier {
+class AdvisedTier final : public EmptyTier {
  public:
-  std::string name() const override { return "advised"; }
-  bool resident() const override { return false; }
-  TierMemory take(std::int64_t) override { return {}; }
-  void write(std::byte*, const std::byte*, std::int64_t, at::Device) override {}
-  void zero(std::byte*, std::int64_t) override {}
   bool prefetch_waits() const override { return false; }
   void prefetch(std::span<const ByteRange> ranges) override { note(advised, ranges); }
   void fetch(std::span<const ByteRange> ranges) override {

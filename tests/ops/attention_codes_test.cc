@@ -75,53 +75,44 @@ Matrix run(Workspace& workspace, const Sequence& s, bool with_codes, std::int64_
   return out;
 }
 
-constexpr Visibility kVisibilities[] = {{}, {.window = 600}, {.chunk = 700}};
-
-TEST(AttentionCodes, EqualsAttentionOverWhatTheyDecodeTo) {
+/// Calls f(sequence, queries, visibility) for sequences of 19 blocks in every format.
+template <class F>
+void each_case(std::int64_t dim, std::initializer_list<std::int64_t> sealed, F&& f) {
   for (const DType format : testing::kDTypes) {
-    for (const std::int64_t n_sealed : {0, 1, 7, 8, 9, 16, 17, 19}) {
-      const Sequence s(format, 20, 19, n_sealed);
+    for (const std::int64_t n_sealed : sealed) {
+      const Sequence s(format, dim, 19, n_sealed);
       for (const std::int64_t n_queries : {1, 70}) {
-        for (const Visibility& visibility : kVisibilities) {
-          std::vector<std::uint32_t> expected;
-          for (const int threads : {1, 4}) {
-            const Threads pool(threads);
-            Workspace workspace(at::kCPU);
-            if (expected.empty()) expected = bits(run(workspace, s, false, n_queries, visibility).values);
-            ASSERT_EQ(bits(run(workspace, s, true, n_queries, visibility).values), expected)
-                << name_of(format) << " sealed " << n_sealed << " queries " << n_queries << " threads " << threads;
-          }
+        for (const Visibility& visibility : {Visibility{}, Visibility{.window = 600}, Visibility{.chunk = 700}}) {
+          SCOPED_TRACE(::testing::Message() << name_of(format) << " sealed " << n_sealed << " queries " << n_queries);
+          ASSERT_NO_FATAL_FAILURE(f(s, n_queries, visibility));
         }
       }
     }
   }
 }
 
+Matrix with_threads(int threads, const Sequence& s, bool with_codes, std::int64_t n_queries, Visibility visibility) {
+  const Threads pool(threads);
+  Workspace workspace(at::kCPU);
+  return run(workspace, s, with_codes, n_queries, visibility);
+}
+
+TEST(AttentionCodes, EqualsAttentionOverWhatTheyDecodeTo) {
+  each_case(20, {0, 1, 7, 8, 9, 16, 17, 19}, [](const Sequence& s, std::int64_t n_queries, Visibility visibility) {
+    const auto expected = bits(with_threads(1, s, false, n_queries, visibility).values);
+    for (const int threads : {1, 4})
+      ASSERT_EQ(bits(with_threads(threads, s, true, n_queries, visibility).values), expected) << threads << " threads";
+  });
+}
+
 /// Multiplied codes: the same bits for any number of threads, and near what they decode to.
 TEST(AttentionCodes, AreMultipliedTheSameByAnyNumberOfThreads) {
-  for (const DType format : testing::kDTypes) {
-    for (const std::int64_t n_sealed : {1, 8, 17}) {
-      const Sequence s(format, 32, 19, n_sealed);
-      for (const std::int64_t n_queries : {1, 70}) {
-        for (const Visibility& visibility : kVisibilities) {
-          std::vector<std::uint32_t> expected;
-          for (const int threads : {1, 4}) {
-            const Threads pool(threads);
-            Workspace workspace(at::kCPU);
-            const Matrix out = run(workspace, s, true, n_queries, visibility);
-            if (expected.empty()) {
-              expected = bits(out.values);
-              const Matrix decoded = run(workspace, s, false, n_queries, visibility);
-              for (std::size_t i = 0; i < out.values.size(); ++i)
-                ASSERT_NEAR(out.values[i], decoded.values[i], 0.1) << name_of(format) << " sealed " << n_sealed;
-            }
-            ASSERT_EQ(bits(out.values), expected)
-                << name_of(format) << " sealed " << n_sealed << " queries " << n_queries << " threads " << threads;
-          }
-        }
-      }
-    }
-  }
+  each_case(32, {1, 8, 17}, [](const Sequence& s, std::int64_t n_queries, Visibility visibility) {
+    const Matrix out = with_threads(1, s, true, n_queries, visibility);
+    const Matrix decoded = with_threads(1, s, false, n_queries, visibility);
+    for (std::size_t i = 0; i < out.values.size(); ++i) ASSERT_NEAR(out.values[i], decoded.values[i], 0.1);
+    ASSERT_EQ(bits(with_threads(4, s, true, n_queries, visibility).values), bits(out.values));
+  });
 }
 
 TEST(AttentionCodes, ThroughAtenToo) {
