@@ -1,6 +1,6 @@
 # Two doors: `make run` and `make test`. Both set up what is missing first. `make help` lists the rest.
 .DEFAULT_GOAL := help
-.PHONY: help setup build run test bench dev tsan fuzz format lint install clean
+.PHONY: help setup build run test bench bench-report dev tsan fuzz format lint install clean
 
 JOBS ?= $(shell nproc)
 PROMPT ?= Why do cats purr? Answer in two sentences.
@@ -17,7 +17,7 @@ export CTEST_PARALLEL_LEVEL ?= $(JOBS)
 configure = @test -f $(2)/build.ninja || cmake --preset $(1) -Wno-dev
 
 help:  ## this list
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## (.*)/make \1\t\2/' | expand -t 16
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## (.*)/make \1\t\2/' | expand -t 20
 
 setup:  ## install what is missing: Debian packages, LibTorch, the default model
 	@scripts/setup.sh
@@ -38,6 +38,13 @@ bench: setup  ## build and run benchmarks/: JSON lines, one for each figure
 	$(call configure,release,build)
 	@cmake --build build --target benchmarks -j $(JOBS)
 	@for program in build/*_bench; do $$program || exit 1; done
+
+bench-report: setup  ## measure beside other libraries (benchmarks/peers) and draw it into docs/; ARGS go to compare.py
+	$(call configure,release,build)
+	@cmake --build build --target mneme_worker -j $(JOBS)
+	@benchmarks/peers/setup.sh
+	@benchmarks/peers/compare.py --out build/bench/peers.json $(ARGS)
+	@benchmarks/report.py build/bench/peers.json
 
 dev: setup  ## debug build with AddressSanitizer and UndefinedBehaviorSanitizer in build-dev/, then its tests
 	$(call configure,dev,build-dev)

@@ -11,6 +11,7 @@
 ///   PrefixTree                             caches by the ids that they hold
 ///   ChatSession                            a conversation that computes no token twice
 ///   keep_common_prefix                     makes a cache ready for another text
+///   save_cache, load_cache                 a cache of one text in a file, for the model that made it
 ///   TextStreamer, TextIteratorStreamer     text as it comes, on the same thread or another
 ///   CancellationToken                      ends a call from another thread
 ///   ThreadPool, Error, set_warning_handler the process's threads; what is thrown; what is only worth a word
@@ -31,6 +32,7 @@
 #include "mneme/generate/common_prefix.h"
 #include "mneme/generate/json_constraint.h"
 #include "mneme/generate/memory_estimate.h"
+#include "mneme/generate/saved_cache.h"
 #include "mneme/generate/seq2seq_lm.h"
 #include "mneme/generate/streamer.h"
 #include "mneme/generate/text_iterator_streamer.h"

@@ -1,66 +1,11 @@
 #include "mneme/base/safetensors_writer.h"
 
-#include <fcntl.h>
-#include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <utility>
 
-#include "mneme/base/error.h"
+#include "mneme/base/draft_file.h"
 #include "mneme/base/json.h"
 
 namespace mneme {
-namespace {
-
-/// A file that becomes `path` when it is whole, and vanishes otherwise.
-class DraftFile {
- public:
-  explicit DraftFile(const std::string& path) : path_(path), draft_(path + ".XXXXXX") {
-    fd_ = ::mkostemp(draft_.data(), O_CLOEXEC);
-    if (fd_ < 0) fail("cannot be made");
-  }
-  ~DraftFile() {
-    if (fd_ >= 0) {
-      ::close(fd_);
-      ::unlink(draft_.c_str());
-    }
-  }
-  DraftFile(const DraftFile&) = delete;
-  DraftFile& operator=(const DraftFile&) = delete;
-
-  void write(std::span<const std::byte> bytes) const {
-    while (!bytes.empty()) {
-      const ssize_t n = ::write(fd_, bytes.data(), bytes.size());
-      if (n < 0 && errno == EINTR) continue;
-      if (n <= 0) fail("cannot be written");
-      bytes = bytes.subspan(static_cast<std::size_t>(n));
-    }
-  }
-
-  void publish() {
-    const mode_t mask = ::umask(0);
-    ::umask(mask);
-    if (::fchmod(fd_, 0666 & ~mask) != 0 || ::fsync(fd_) != 0) fail("cannot be written");
-    if (::rename(draft_.c_str(), path_.c_str()) != 0) fail("cannot be made");
-    ::close(std::exchange(fd_, -1));
-  }
-
- private:
-  [[noreturn]] void fail(const char* what) const {
-    throw Error(ErrorKind::kIo, "{} {}: {}; what was there before is untouched", path_, what, std::strerror(errno));
-  }
-
-  const std::string path_;
-  std::string draft_;
-  int fd_ = -1;
-};
-
-}  // namespace
-
 void SafetensorsWriter::add(std::string name, std::string dtype, std::vector<std::int64_t> shape,
                             std::vector<std::span<const std::byte>> pieces) {
   Tensor tensor{
@@ -97,7 +42,7 @@ void SafetensorsWriter::write(const std::string& path) const {
   const std::uint64_t length = text.size();
   DraftFile file(path);
   file.write(std::as_bytes(std::span(&length, 1)));
-  file.write(std::as_bytes(std::span(text)));
+  file.write(text);
   std::vector<std::byte> row;
   for (const Tensor& tensor : tensors_) {
     for (const auto& piece : tensor.pieces) file.write(piece);

@@ -180,7 +180,8 @@ Cache Cache::load(const std::string& path, const CacheShape& shape, const CacheL
   CacheFileInfo info = CacheFileInfo::read(file);
   check_same_shape(info.shape, shape, path);
   check(options.model.empty() || info.model.empty() || options.model == info.model, ErrorKind::kInvalidArgument,
-        "{}: saved for model \"{}\", this is \"{}\"", path, info.model, options.model);
+        "{}: saved for model \"{}\", this is \"{}\"; read the text again with this one", path, info.model,
+        options.model);
   if (options.offload_folder) info.options.config.offload_folder = options.offload_folder;
   std::map<std::string, const Tensor*> tensors;
   for (const Tensor& tensor : file.tensors()) tensors[tensor.name] = &tensor;

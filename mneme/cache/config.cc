@@ -79,6 +79,11 @@ Read layer_table(std::vector<LayerBits>& to) {
                {{"nbits", number(layers.bits.nbits)},
                 {"nbits_key", number(layers.bits.nbits_key)},
                 {"nbits_value", number(layers.bits.nbits_value)}});
+      for (const LayerBits& other : to) {
+        check(layers.first > other.last || layers.last < other.first, ErrorKind::kInvalidArgument,
+              "cache_config: layers {}-{} and {}-{} have layers in common; name each once", other.first, other.last,
+              layers.first, layers.last);
+      }
       to.push_back(std::move(layers));
     }
   };

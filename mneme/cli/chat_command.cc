@@ -28,7 +28,7 @@ constexpr const char* kHelp =
     "/load FILE       go on with what was kept\n"
     "/quit            or Ctrl-D\n"
     "A line that ends with \\ goes on in the next one; so does all between two lines of \"\"\".\n"
-    "Ctrl-C ends an answer and keeps what there is of it.\n";
+    "Ctrl-C ends an answer and keeps what there is of it; while you type, it drops the line.\n";
 
 struct Flags {
   tasks::GenerateRequest generate;  // what the flags of generation fill
@@ -94,6 +94,8 @@ class Talk {
                     static_cast<double>(whole(cache, "bytes") + whole(cache, "bytes_offloaded")) / 1e6);
     if (reply.at("finish_reason") != "stop") note += ", ended by " + reply.at("finish_reason").get<std::string>();
     if (whole(reply, "turns_dropped") > 0) note += fmt::format(", {} old turns dropped", whole(reply, "turns_dropped"));
+    if (whole(reply, "tokens_dropped") > 0)
+      note += fmt::format(", {} tokens slid away", whole(reply, "tokens_dropped"));
     console_.note(note + "]");
   }
 
@@ -129,7 +131,7 @@ class Talk {
     } else if (command == "save") {
       needs("a file");
       chat_.save(rest);
-      console_.note("kept in " + rest);
+      console_.note(fmt::format("kept in {0}, its cache in {0}.safetensors", rest));
     } else if (command == "load") {
       needs("a file");
       chat_.load(rest);
@@ -168,8 +170,14 @@ Command add_chat(CLI::App& program) {
   add_number<std::int64_t>(*app, "--max-context", flags->chat.max_context,
                            "Tokens of all turns together [all that the model can]")
       ->group("Conversation");
-  app->add_flag("--drop-oldest", flags->chat.drop_oldest,
-                "Where a turn does not fit, the oldest ones are forgotten [an error]")
+  app->add_option(
+         "--full-context", flags->chat.full_context,
+         "Where a turn does not fit: refuse (an error), drop-oldest (turns; not the system prompt) or slide (the "
+         "first tokens and the newest stay, in the middle of an answer too) [refuse]")
+      ->type_name("NAME")
+      ->group("Conversation");
+  add_number<std::int64_t>(*app, "--sink-tokens", flags->chat.sink_tokens,
+                           "slide: first tokens that stay, up to half of the context [4]")
       ->group("Conversation");
   add_length_flags(*app, flags->generate.options);
   add_choice_flags(*app, flags->generate);

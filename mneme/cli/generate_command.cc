@@ -148,6 +148,10 @@ Command add_generate(CLI::App& program) {
   add_beam_flags(*app, flags->request.options);
   add_draft_flags(*app, flags->request);
   add_cache_flags(*app, flags->request.options, flags->request.cache_config);
+  app->add_option("--prompt-cache", flags->request.prompt_cache,
+                  "Keeps the cache of prompt and answer in this file, and takes from it what it holds of the prompt")
+      ->group("Cache")
+      ->type_name("FILE");
   add_json_flag(*app, flags->json, "ids, texts, timing");
   app->add_flag("--logits", flags->request.options.output_logits,
                 "Adds the logits after each prompt to the JSON, and the smallest gap between the two best")
@@ -161,6 +165,7 @@ Ctrl-C stops after the current token and keeps what there is (exit code 130); a 
 Examples:
   mneme generate --prompt "I like rock music because" --max-new-tokens 40
   mneme generate --chat --prompt-file question.txt --do-sample --top-p 0.9 --max-new-tokens 200
+  mneme generate --prompt-file long.txt --prompt-cache long.cache      # the second time it is read in milliseconds
   mneme generate --prompt "One, two," --prompt "Uno, dos," --cache-implementation static --json)");
   return {app, [app, flags](Console& console) { return run(*app, *flags, console); }};
 }

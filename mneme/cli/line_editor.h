@@ -11,10 +11,12 @@ class LineEditor {
   LineEditor();
 
   /// A message, without its last newline; nothing at the end of the input (Ctrl-D). A line that ends with a backslash
-  /// goes on in the next one, and so does all between two lines of """.
+  /// goes on in the next one, and so does all between two lines of """. On a terminal Ctrl-C drops what was typed of
+  /// it: the message is empty then.
   std::optional<std::string> read(const std::string& prompt);
 
  private:
+  struct LineInterrupted {};
   std::optional<std::string> read_line(const std::string& prompt);
 
   bool is_terminal_;

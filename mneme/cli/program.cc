@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -75,7 +76,10 @@ int run(int argc, const char* const* argv, Console& console) {
 int run_program(int argc, const char* const* argv) {
   std::signal(SIGPIPE, SIG_IGN);  // a reader that goes away is StdoutClosed
   Console console;
-  set_warning_handler([&](const std::string& text) { console.say("warning: " + text); });
+  std::set<std::string> warned;  // a warning is worth a word, not one for each turn
+  set_warning_handler([&](const std::string& text) {
+    if (warned.insert(text).second) console.say("warning: " + text);
+  });
   int code = kFailed;
   try {
     code = run(argc, argv, console);

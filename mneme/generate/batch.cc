@@ -31,6 +31,9 @@ Batch::Batch(const Model& model, const GenerationSettings& settings, const Gener
                           .n_without_ids = n_ids > 0 ? 0 : prompt.length(),
                           .prompt = std::ssize(sequences_)});
     prompt_tokens_ += sequences_.back().n_prompt();
+    // A step is to allocate nothing; who asks for more than this will not notice when it does.
+    sequences_.back().tokens.reserve(
+        static_cast<std::size_t>(n_ids + std::min<std::int64_t>(settings.max_new_tokens, 4096)));
   }
   if (cache_) {
     check_fits(model, *cache_);
@@ -126,7 +129,33 @@ void Batch::reorder(std::span<const std::int64_t> rows) {
   sequences_ = std::move(moved);
 }
 
+/// Whether all that is left to read of each sequence is its last token, by its id.
+bool Batch::goes_by_plan() const {
+  if (!settings_.use_cache || options_.output_hidden_states || !model_.device().is_cpu()) return false;
+  for (std::int64_t i = 0; i < size(); ++i) {
+    const Sequence& s = sequences_[static_cast<std::size_t>(i)];
+    if (!s.finished() && s.length() - cache_->layers().front().length(i) != 1) return false;
+  }
+  return true;
+}
+
+void Batch::replay() {
+  if (settings_.options.disable_compile.value_or(false) || !plan_ || !plan_->fits(sequences_)) {
+    plan_.emplace(sequences_);
+    ++n_plans_;
+  }
+  ++n_replays_;
+  for (const std::int64_t i : plan_->sequences()) {
+    const Sequence& s = sequences_[static_cast<std::size_t>(i)];
+    plan_->set(i, s.tokens.back(), position(s, s.length() - 1), s.length());
+  }
+  Cache::Pass pass(*cache_, plan_->counts());
+  compute(plan_->batch(), plan_->rows(), logits_, plan_->sequences());
+  pass.done();
+}
+
 void Batch::step() {
+  if (goes_by_plan()) return replay();
   if (!settings_.use_cache) cache_->reset();  // every step starts over: the same bits, all of the work
   const std::vector<std::int64_t> held = cache_->lengths();
   std::vector<std::int64_t> counts(sequences_.size());
@@ -205,11 +234,18 @@ void Batch::read(const std::vector<std::int64_t>& counts, bool as_vectors) {
   }
 }
 
-/// One pass; the logits of rows[r] become row places[r] of a tensor on the CPU.
+/// One pass, with its hidden states if they are asked for.
 std::optional<HiddenStates> Batch::run(TokenBatch tokens, std::span<const std::int64_t> rows, at::Tensor& logits,
                                        std::span<const std::int64_t> places) {
   std::optional<HiddenStates> states;
   if (options_.output_hidden_states) tokens.hidden_states = states.emplace(model_, tokens.n_tokens()).rows();
+  compute(tokens, rows, logits, places);
+  return states;
+}
+
+/// One pass; the logits of rows[r] become row places[r] of a tensor on the CPU.
+void Batch::compute(const TokenBatch& tokens, std::span<const std::int64_t> rows, at::Tensor& logits,
+                    std::span<const std::int64_t> places) {
   const std::int64_t n = std::ssize(rows), vocabulary = model_.config().vocab_size;
   ops::Workspace& workspace = cache_->workspace();
   const ops::Workspace::Scope scope(workspace);
@@ -223,7 +259,6 @@ std::optional<HiddenStates> Batch::run(TokenBatch tokens, std::span<const std::i
       logits.select(0, place).copy_(ops::as_tensor(workspace, computed).select(0, r));
     }
   }
-  return states;
 }
 
 at::Tensor Batch::read_ahead(std::span<const std::int64_t> drafts) {

@@ -5,13 +5,14 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "mneme/cache/cache.h"
 #include "mneme/generate/config.h"
 #include "mneme/generate/logits_processor.h"
 #include "mneme/generate/prompts.h"
+#include "mneme/generate/sequence.h"
+#include "mneme/generate/step_plan.h"
 #include "mneme/generate/step_states.h"
 #include "mneme/models/hidden_states.h"
 #include "mneme/models/model.h"
@@ -20,25 +21,6 @@ namespace mneme {
 
 /// An empty cache of the kind that the settings ask for.
 Cache make_cache(const CacheShape& shape, const GenerationSettings& settings);
-
-/// A sequence under way.
-struct Sequence {
-  std::vector<std::int64_t> tokens = {};                     ///< ids of prompt and new ones
-  std::int64_t prompt_length = 0;                            ///< of them, those of the prompt
-  std::int64_t n_without_ids = 0;                            ///< tokens before them that were given as vectors alone
-  std::int64_t prompt = 0;                                   ///< which prompt it continues
-  std::int64_t hypothesis = 0;                               ///< which of that prompt's beams or continuations it is
-  std::string finish_reason = {};                            ///< empty while it goes on
-  std::vector<double> logprobs = {};                         ///< of the new tokens, if they are asked for
-  std::vector<std::vector<float>> logits = {}, scores = {};  ///< before and after the processors, the same
-
-  bool finished() const { return !finish_reason.empty(); }
-  std::int64_t n_new() const { return std::ssize(tokens) - prompt_length; }
-  /// Tokens of the text, and of them those of the prompt, with ids or without.
-  std::int64_t length() const { return n_without_ids + std::ssize(tokens); }
-  std::int64_t n_prompt() const { return n_without_ids + prompt_length; }
-  std::vector<std::int64_t> new_tokens() const { return {tokens.begin() + prompt_length, tokens.end()}; }
-};
 
 /// Sequences under way and the cache that holds their past: what every strategy of generation runs on.
 class Batch {
@@ -68,7 +50,7 @@ class Batch {
   bool prefill();
   /// Each sequence n times in a row, sharing its past: O(layers).
   void multiply(std::int64_t n);
-  /// Reads what is not in the cache yet of every unfinished sequence.
+  /// Reads what is not in the cache yet of every unfinished sequence. Where that is one token each, a StepPlan does.
   void step();
   /// Reads what is not in the cache yet of the only sequence, and behind it tokens that may turn out wrong: [drafts +
   /// 1, V] logits on the CPU, what follows its last token and then each draft. keep() takes back those that were wrong.
@@ -81,16 +63,23 @@ class Batch {
   /// [B, V] on the CPU: what follows the last token read of each sequence. Rows of finished sequences are old.
   at::Tensor& logits() noexcept { return logits_; }
   std::span<float> logits_of(std::int64_t sequence);
+  /// Steps that were planned, and steps that went by a plan.
+  std::int64_t n_plans() const noexcept { return n_plans_; }
+  std::int64_t n_replays() const noexcept { return n_replays_; }
   /// What every step read, if output_hidden_states.
   StepStates& states() noexcept { return states_; }
 
  private:
   std::int64_t n_vectors(const Sequence& sequence) const;
   std::int64_t position(const Sequence& sequence, std::int64_t place) const;
+  bool goes_by_plan() const;
+  void replay();
   void feed(const std::vector<std::int64_t>& counts);
   void read(const std::vector<std::int64_t>& counts, bool as_vectors);
   std::optional<HiddenStates> run(TokenBatch tokens, std::span<const std::int64_t> rows, at::Tensor& logits,
                                   std::span<const std::int64_t> places);
+  void compute(const TokenBatch& tokens, std::span<const std::int64_t> rows, at::Tensor& logits,
+               std::span<const std::int64_t> places);
 
   const Model& model_;
   const GenerationSettings& settings_;
@@ -102,6 +91,8 @@ class Batch {
   Cache* cache_ = nullptr;
   Cache* cross_ = nullptr;
   at::Tensor logits_;
+  std::optional<StepPlan> plan_;
+  std::int64_t n_plans_ = 0, n_replays_ = 0;
   StepStates states_;
   at::Tensor states_ahead_;   // of the last known token and of the drafts, until keep()
   std::int64_t n_known_ = 0;  // tokens that were read ahead from

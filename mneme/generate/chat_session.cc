@@ -1,14 +1,14 @@
 #include "mneme/generate/chat_session.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <utility>
 
+#include "mneme/base/draft_file.h"
 #include "mneme/base/error.h"
 #include "mneme/base/json.h"
+#include "mneme/base/log.h"
 #include "mneme/generate/batch.h"
+#include "mneme/generate/saved_cache.h"
 #include "mneme/generate/streamer.h"
 
 namespace mneme {
@@ -45,6 +45,8 @@ ChatSession::ChatSession(std::shared_ptr<const CausalLM> model, std::shared_ptr<
     : model_(std::move(model)), tokenizer_(std::move(tokenizer)), options_(std::move(options)) {
   check(tokenizer_->has_chat_template(), ErrorKind::kInvalidArgument,
         "{} comes without a chat template; use generate() on texts of your own making", model_->config().name);
+  check(options_.sink_tokens >= 0, ErrorKind::kInvalidArgument, "sink_tokens is {}; it cannot be below 0",
+        options_.sink_tokens);
   tree_ = std::make_shared<PrefixTree>(PrefixTreeOptions{.max_bytes = options_.max_cache_bytes});
 }
 
@@ -96,68 +98,110 @@ GenerateOutput ChatSession::read(const std::vector<std::int64_t>& ids, Cache& ca
   return model_->generate(tensor_of({ids.begin(), ids.end() - 1}), options, &cache);
 }
 
-ChatReply ChatSession::say(const std::string& said, const std::function<void(std::string_view)>& write,
-                           const std::function<bool()>& cancelled) {
-  ChatReply reply;
+/// What will be read: everything so far and what is said now, without what the context has no room for.
+ChatSession::State ChatSession::next_turn(const std::string& said, ChatReply& reply) const {
   State next{.messages = now_.messages};
   next.messages.push_back({.role = "user", .content = said});
-  next.text = rendered(next.messages);
-  next.ids = ids_of(next.text);
-  const std::int64_t most = limit();
-  while (std::ssize(next.ids) + kRoomForAnAnswer > most && options_.full_context == FullContext::kDropOldest &&
-         drop_oldest(next.messages)) {
+  const auto render = [&] {
     next.text = rendered(next.messages);
     next.ids = ids_of(next.text);
+  };
+  const std::int64_t most = limit();
+  const auto is_full = [&] { return std::ssize(next.ids) + kRoomForAnAnswer > most; };
+  render();
+  while (is_full() && options_.full_context == FullContext::kDropOldest && drop_oldest(next.messages)) {
+    render();
     ++reply.n_turns_dropped;
   }
-  check(
-      std::ssize(next.ids) + kRoomForAnAnswer <= most, ErrorKind::kFailedPrecondition,
-      "the conversation has {} tokens and its context holds {}, {} of them for an answer; take turns back, or let the "
-      "oldest be dropped",
-      next.ids.size(), most, kRoomForAnAnswer);
+  if (is_full() && options_.full_context == FullContext::kSlide) slide(next.ids, reply);
+  check(!is_full(), ErrorKind::kFailedPrecondition,
+        "the conversation has {} tokens and its context holds {}, {} of them for an answer; take turns back "
+        "(/undo), or let old ones go (--full-context drop-oldest or slide)",
+        next.ids.size(), most, kRoomForAnAnswer);
+  return next;
+}
 
+/// The first tokens stay, and as many of the newest as fill half of the rest of the context.
+void ChatSession::slide(std::vector<std::int64_t>& ids, ChatReply& reply) const {
+  const std::int64_t sinks = std::min(options_.sink_tokens, limit() / 2), newest = (limit() - sinks) / 2;
+  const std::int64_t n_gone = std::ssize(ids) - sinks - newest;
+  if (n_gone <= 0) return;
+  ids.erase(ids.begin() + sinks, ids.begin() + sinks + n_gone);
+  reply.n_tokens_dropped += n_gone;
+}
+
+/// A cache of all ids but the last: what was computed before is found, the rest is read. Null if it was cancelled.
+std::shared_ptr<Cache> ChatSession::cache_of(const std::vector<std::int64_t>& ids, const GenerateOptions& options,
+                                             ChatReply& reply) {
+  std::optional<PrefixTree::Hit> hit = tree_->find(ids);
+  const GenerationSettings settings = resolve(options, model_->generation_config(), std::ssize(ids), 1);
+  const auto cache = std::make_shared<Cache>(hit ? std::move(hit->cache) : make_cache(model_->config(), settings));
+  if (reply.prompt_tokens == 0) {  // not an answer that goes on
+    reply.prompt_tokens = std::ssize(ids);
+    reply.cached_tokens = cache->seq_length();
+  }
+  if (cache->seq_length() + 1 >= std::ssize(ids)) return cache;
+  const GenerateOutput prompt = read(ids, *cache, options.cancelled);
+  reply.prefill_ms += prompt.prefill_ms;
+  remember(ids, *cache);
+  return prompt.finish_reasons[0] == "cancelled" ? nullptr : cache;
+}
+
+/// Writes an answer behind next.ids. Where the context fills up on the way, it slides and the answer goes on.
+void ChatSession::answer(State& next, const std::function<void(std::string_view)>& write,
+                         const std::function<bool()>& cancelled, ChatReply& reply) {
   GenerateOptions options = options_.generate;
-  const GenerationConfig& of_model = model_->generation_config();
-  if (!options.max_new_tokens) options.max_new_tokens = of_model.max_new_tokens.value_or(kDefaultNewTokens);
-  options.max_new_tokens = std::min(*options.max_new_tokens, most - std::ssize(next.ids));
+  std::int64_t n_left =
+      options.max_new_tokens.value_or(model_->generation_config().max_new_tokens.value_or(kDefaultNewTokens));
   options.cancelled = cancelled;
   options.tokenizer_decode = [&](const std::vector<std::int64_t>& some) { return text_of(some); };
-
-  std::optional<PrefixTree::Hit> hit = tree_->find(next.ids);
-  const GenerationSettings settings = resolve(options, of_model, std::ssize(next.ids), 1);
-  const auto cache = std::make_shared<Cache>(hit ? std::move(hit->cache) : make_cache(model_->config(), settings));
-  reply.prompt_tokens = std::ssize(next.ids);
-  reply.cached_tokens = cache->seq_length();
-  if (cache->seq_length() + 1 < std::ssize(next.ids)) {
-    const GenerateOutput prompt = read(next.ids, *cache, cancelled);
-    reply.prefill_ms = prompt.prefill_ms;
-    remember(next.ids, *cache);
-    check(prompt.finish_reasons[0] != "cancelled", ErrorKind::kFailedPrecondition,
-          "cancelled before the first token of an answer; what was read is kept");
-  }
-
-  options.cache_implementation.reset();  // the cache is made
-  options.max_cache_len.reset();
-  options.cache_config = {};
   TextStreamer streamer(tokenizer_->tokenizer(), [&](std::string_view piece) {
     reply.text += piece;
     if (write) write(piece);
   });
-  options.on_token = streamer.callback();
-  const GenerateOutput output = model_->generate(tensor_of(next.ids), options, cache.get());
+  std::vector<std::int64_t> written, ids = next.ids;
+  while (true) {
+    options.max_new_tokens = std::min(n_left, limit() - std::ssize(ids));
+    const std::shared_ptr<Cache> cache = cache_of(ids, options, reply);
+    if (!cache) {
+      check(!written.empty(), ErrorKind::kFailedPrecondition,
+            "cancelled before the first token of an answer; what was read is kept");
+      reply.finish_reason = "cancelled";
+      break;
+    }
+    GenerateOptions part = options;
+    part.cache_implementation.reset();  // the cache is made
+    part.max_cache_len.reset();
+    part.cache_config = {};
+    part.on_token = streamer.callback();
+    const GenerateOutput output = model_->generate(tensor_of(ids), part, cache.get());
+    const std::vector<std::int64_t>& added = output.new_tokens[0];
+    ids.insert(ids.end(), added.begin(), added.end());
+    written.insert(written.end(), added.begin(), added.end());
+    n_left -= std::ssize(added);
+    next.ids = ids;
+    next.cache = cache;
+    remember(ids, *cache);
+    reply.prefill_ms += output.prefill_ms;
+    reply.decode_ms += output.decode_ms;
+    reply.finish_reason = output.finish_reasons[0];
+    if (options_.full_context != FullContext::kSlide || reply.finish_reason != "length" || n_left <= 0) break;
+    slide(ids, reply);
+    options.seed = output.seed + 1;  // other draws than those of the part before
+    if (options.min_new_tokens) *options.min_new_tokens -= std::min(*options.min_new_tokens, std::ssize(added));
+  }
   streamer.end();
-
-  const std::vector<std::int64_t>& written = output.new_tokens[0];
-  next.ids.insert(next.ids.end(), written.begin(), written.end());
   next.text += text_of(written);
-  next.messages.push_back({.role = "assistant", .content = reply.text});
-  next.cache = cache;
-  remember(next.ids, *cache);
-  before_.push_back(std::exchange(now_, std::move(next)));
-  reply.finish_reason = output.finish_reasons[0];
   reply.new_tokens = std::ssize(written);
-  reply.prefill_ms += output.prefill_ms;
-  reply.decode_ms = output.decode_ms;
+}
+
+ChatReply ChatSession::say(const std::string& said, const std::function<void(std::string_view)>& write,
+                           const std::function<bool()>& cancelled) {
+  ChatReply reply;
+  State next = next_turn(said, reply);
+  answer(next, write, cancelled, reply);
+  next.messages.push_back({.role = "assistant", .content = reply.text});
+  before_.push_back(std::exchange(now_, std::move(next)));
   return reply;
 }
 
@@ -169,19 +213,21 @@ bool ChatSession::undo() {
 }
 
 void ChatSession::save(const std::string& path) const {
+  if (now_.cache) save_cache(cache_path(path), *now_.cache, now_.ids, *model_);
   Json messages = Json::array();
   for (const ChatMessage& m : now_.messages) messages.push_back({{"role", m.role}, {"content", m.content}});
-  errno = 0;
-  std::ofstream out(path);
-  out << Json{{"messages", messages}, {"ids", now_.ids}, {"text", now_.text}}.dump(2, ' ', false,
-                                                                                   Json::error_handler_t::replace)
-      << "\n";
-  out.close();
-  check(!out.fail(), ErrorKind::kIo, "{}: cannot be written: {}", path, std::strerror(errno));
-  if (!now_.cache) return;
-  const auto held = static_cast<std::ptrdiff_t>(now_.cache->seq_length());
-  now_.cache->save(cache_path(path),
-                   {.token_ids = {{now_.ids.begin(), now_.ids.begin() + held}}, .model = model_->config().name});
+  DraftFile draft(path);
+  const Json json{{"messages", messages}, {"ids", now_.ids}, {"text", now_.text}};
+  draft.write(json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  draft.publish();
+}
+
+/// The cache of these ids, all but the last.
+std::shared_ptr<Cache> ChatSession::saved_cache(const std::string& path, const std::vector<std::int64_t>& ids) const {
+  SavedCache saved = load_cache(path, *model_, options_.generate);
+  check(std::ranges::equal(saved.ids, std::span(ids).first(ids.size() - 1)), ErrorKind::kInvalidArgument,
+        "{}: holds another text than the conversation's", path);
+  return std::make_shared<Cache>(std::move(saved.cache));
 }
 
 void ChatSession::load(const std::string& path) {
@@ -202,10 +248,12 @@ void ChatSession::load(const std::string& path) {
   }
   std::shared_ptr<Cache> cache;
   if (!ids.empty()) {
-    cache = std::make_shared<Cache>(Cache::load(cache_path(path), model_->config(), {.model = model_->config().name}));
-    check(cache->n_sequences() == 1 && cache->seq_length() == std::ssize(ids) - 1, ErrorKind::kCorruptData,
-          "{}: holds {} tokens, {} has {}", cache_path(path), cache->seq_length(), path, ids.size());
-    remember(ids, *cache);
+    try {
+      cache = saved_cache(cache_path(path), ids);
+      remember(ids, *cache);
+    } catch (const Error& error) {
+      warn(fmt::format("{}; what the conversation holds is computed again", error.what()));
+    }
   }
   now_ = {.messages = std::move(messages), .ids = std::move(ids), .text = std::move(text), .cache = std::move(cache)};
   before_.clear();

@@ -16,8 +16,13 @@ namespace mneme {
 
 /// What a chat does when the next turn does not fit.
 enum class FullContext {
-  kRefuse,     ///< an error with both numbers; nothing changes
-  kDropOldest  ///< the oldest turns go, system messages stay; what follows them is computed again
+  kRefuse,      ///< an error with both numbers; nothing changes
+  kDropOldest,  ///< the oldest turns go, system messages stay; what follows them is computed again
+  /// The first `sink_tokens` and the newest tokens stay, in the middle of a turn or an answer too: half of the room for
+  /// the newest is given up at a time, so that for each new token at most one is computed again, at the speed of a
+  /// prompt. Positions are counted anew: the text goes on as from a cold run over what stays. (Which tokens: Xiao et
+  /// al. 2023, arXiv:2309.17453; computing them again keeps nothing of those that are gone.)
+  kSlide
 };
 
 struct ChatOptions {
@@ -25,6 +30,7 @@ struct ChatOptions {
   std::optional<std::int64_t> max_context =
       {};  ///< tokens of all turns together; the model's positions are a limit anyway
   FullContext full_context = FullContext::kRefuse;
+  std::int64_t sink_tokens = 4;  ///< kSlide: first tokens that stay; at most half of the context
   std::int64_t max_cache_bytes = std::int64_t{4} << 30;  ///< of the turns that are kept to go back to
 };
 
@@ -33,7 +39,7 @@ struct ChatReply {
   std::string text;
   std::string finish_reason;
   std::int64_t prompt_tokens = 0, cached_tokens = 0, new_tokens = 0;  ///< prompt: all turns; cached: not computed again
-  std::int64_t n_turns_dropped = 0;
+  std::int64_t n_turns_dropped = 0, n_tokens_dropped = 0;             ///< kDropOldest; kSlide
   double prefill_ms = 0, decode_ms = 0;
 };
 
@@ -43,7 +49,8 @@ struct ChatReply {
 /// that the model wrote, even where a tokenizer would write its text with others.
 class ChatSession {
  public:
-  /// Model and tokenizer are shared. Throws Error(kInvalidArgument) for a tokenizer without a chat template.
+  /// Model and tokenizer are shared. Throws Error(kInvalidArgument) for a tokenizer without a chat template or a
+  /// negative number of sinks.
   ChatSession(std::shared_ptr<const CausalLM> model, std::shared_ptr<const TextTokenizer> tokenizer,
               ChatOptions options = {});
 
@@ -63,21 +70,25 @@ class ChatSession {
 
   const std::vector<ChatMessage>& messages() const noexcept { return now_.messages; }
   GenerateOptions& options() noexcept { return options_.generate; }
-  /// Ids of everything so far, as the cache holds them (but for the last one), and that cache.
+  /// Ids of everything so far that the context still holds, as the cache holds them (but for the last one), and that
+  /// cache: null before the first turn, and behind a load() that left it out.
   const std::vector<std::int64_t>& ids() const noexcept { return now_.ids; }
   const Cache* cache() const noexcept { return now_.cache.get(); }
 
-  /// Writes messages and ids to `path`, and the cache to `path`.safetensors. Throws Error(kIo).
+  /// Writes messages and ids to `path`, and the cache to `path`.safetensors; each appears when it is whole. Throws
+  /// Error(kIo).
   void save(const std::string& path) const;
-  /// Becomes what was saved. Throws Error(kIo), Error(kCorruptData); nothing changes then.
+  /// Becomes what was saved. A cache that is gone, damaged, of another text, model or kind than this session's is left
+  /// out with a warning: what the conversation holds is then computed again with the next turn. Throws Error(kIo),
+  /// Error(kCorruptData) for the conversation itself; nothing changes then.
   void load(const std::string& path);
 
  private:
   /// A conversation after some turn.
   struct State {
     std::vector<ChatMessage> messages = {};
-    std::vector<std::int64_t> ids = {};       // of all that was read and written
-    std::string text = {};                    // the same as text: what the template wrote and the model said
+    std::vector<std::int64_t> ids = {};       // of all that was read and written and has not slid away
+    std::string text = {};                    // all of it as text: what the template wrote and the model said
     std::shared_ptr<const Cache> cache = {};  // of ids, all but the last; null before the first turn
   };
 
@@ -85,8 +96,15 @@ class ChatSession {
   std::string rendered(const std::vector<ChatMessage>& messages) const;
   std::string text_of(const std::vector<std::int64_t>& written) const;
   std::int64_t limit() const;
+  State next_turn(const std::string& said, ChatReply& reply) const;
+  void slide(std::vector<std::int64_t>& ids, ChatReply& reply) const;
+  std::shared_ptr<Cache> saved_cache(const std::string& path, const std::vector<std::int64_t>& ids) const;
   void remember(const std::vector<std::int64_t>& ids, const Cache& cache);
+  std::shared_ptr<Cache> cache_of(const std::vector<std::int64_t>& ids, const GenerateOptions& options,
+                                  ChatReply& reply);
   GenerateOutput read(const std::vector<std::int64_t>& ids, Cache& cache, const std::function<bool()>& cancelled) const;
+  void answer(State& next, const std::function<void(std::string_view)>& write, const std::function<bool()>& cancelled,
+              ChatReply& reply);
 
   std::shared_ptr<const CausalLM> model_;
   std::shared_ptr<const TextTokenizer> tokenizer_;

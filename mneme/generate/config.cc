@@ -128,8 +128,13 @@ void check_cache(const GenerateOptions& o) {
   check(!o.max_cache_len || may_be_static, ErrorKind::kInvalidArgument,
         "max_cache_len = {} needs cache_implementation = static, offloaded_static or quantized, it is {}",
         o.max_cache_len.value_or(0), cache);
+  in_range<std::int64_t>("max_cache_len", o.max_cache_len, 1, INT64_MAX, "1 or more");
   check(o.use_cache.value_or(true) || !o.cache_implementation, ErrorKind::kInvalidArgument,
         "cache_implementation {} and use_cache = false exclude each other", cache);
+  check(o.use_cache.value_or(true) || to_json(o.cache_config).empty(), ErrorKind::kInvalidArgument,
+        "cache_config {} and use_cache = false exclude each other", to_json(o.cache_config).dump());
+  check(!cache.starts_with("offloaded") || o.cache_config.offloading.value_or(true), ErrorKind::kInvalidArgument,
+        "cache_implementation {} and offloading = false in cache_config exclude each other", cache);
   in_range<std::int64_t>("prefill_chunk_size", o.prefill_chunk_size, 1, INT64_MAX, "1 or more");
 }
 

@@ -3,14 +3,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <string_view>
 #include <type_traits>
 
+#include "mneme/base/draft_file.h"
 #include "mneme/base/error.h"
 #include "mneme/base/log.h"
 #include "mneme/generate/option_keys.h"
@@ -33,7 +31,6 @@ constexpr std::string_view kPassedOver[] = {"transformers_version",
                                             "return_legacy_cache",
                                             "prefill_chunk_size",
                                             "trust_remote_code",
-                                            "disable_compile",
                                             "compile_config",
                                             "low_memory",
                                             "is_assistant",
@@ -195,11 +192,9 @@ Json GenerationConfig::to_json() const {
 
 void GenerationConfig::save_pretrained(const std::string& path) const {
   const std::string file = (std::filesystem::path(path) / "generation_config.json").string();
-  errno = 0;
-  std::ofstream out(file);
-  out << to_json().dump(2) << "\n";
-  out.close();
-  check(!out.fail(), ErrorKind::kIo, "{}: cannot be written: {}", file, std::strerror(errno));
+  DraftFile draft(file);
+  draft.write(to_json().dump(2) + "\n");
+  draft.publish();
 }
 
 GenerationConfig GenerationConfig::from_pretrained(const std::string& path, const ModelConfig& model) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "mneme/base/log.h"
 #include "mneme/generate/beam_search.h"
 #include "mneme/generate/drafter.h"
 #include "mneme/generate/processors.h"
@@ -39,6 +40,8 @@ GenerateOutput Generator::run() {
   }
   output_.hidden_states = batch_.states().take();
   output_.decode_ms = (stopping_.seconds() - prefilled) * 1e3;
+  output_.plans_built = batch_.n_plans();
+  output_.plan_replays = batch_.n_replays();
   output_.prompt_tokens = batch_.prompt_tokens();
   output_.cached_tokens = batch_.cached_tokens();
   output_.cache_implementation = settings_.use_cache ? cache.implementation() : "none";
@@ -52,6 +55,13 @@ void Generator::add(Sequence& sequence, std::int64_t index, std::int64_t id) {
   sequence.tokens.push_back(id);
   if (options_.on_token) options_.on_token(index, id);
   sequence.finish_reason = stopping_.reason(sequence);
+  const std::int64_t most = batch_.model().config().max_position_embeddings;
+  if (sequence.length() == most + 1 && !sequence.finished()) {
+    warn(
+        fmt::format("the text goes on past the {} tokens that the model was made for (max_position_embeddings); what "
+                    "follows may make little sense",
+                    most));
+  }
 }
 
 /// Greedy choice and sampling.

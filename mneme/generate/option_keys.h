@@ -47,6 +47,7 @@ void visit_option_keys(const Visit& visit) {
   visit("max_matching_ngram_size", &O::max_matching_ngram_size);
   visit("num_assistant_tokens", &O::num_assistant_tokens);
   visit("assistant_confidence_threshold", &O::assistant_confidence_threshold);
+  visit("disable_compile", &O::disable_compile);
   visit("eos_token_id", &O::eos_token_id);
   visit("pad_token_id", &O::pad_token_id);
   visit("decoder_start_token_id", &O::decoder_start_token_id);

@@ -120,6 +120,10 @@ struct GenerateOptions {
   std::optional<std::int64_t> prefill_chunk_size =
       {};  ///< tokens of a prompt computed at a time; never changes results
 
+  /// The step of decoding is planned once and replayed for each token, with any cache (StepPlan). true: planned anew
+  /// for each token; never changes results.
+  std::optional<bool> disable_compile = {};
+
   std::optional<std::vector<std::int64_t>> eos_token_id = {};  ///< an empty list: never stop
   std::optional<std::int64_t> pad_token_id = {};
   std::optional<std::int64_t> decoder_start_token_id = {};  ///< encoder-decoders, where no decoder ids are given

@@ -23,6 +23,10 @@ struct GenerateOutput {
   std::int64_t cached_tokens = 0;  ///< of them, those that the cache already held
   double prefill_ms = 0, decode_ms = 0;
   std::int64_t decode_steps = 0;  ///< forward passes after the prefill
+  /// Of them, those that went by a plan of the step, and the plans that were made: one, and one more whenever a
+  /// sequence of the batch ends before others. With drafts, hidden states, use_cache false and on other devices there
+  /// is none.
+  std::int64_t plan_replays = 0, plans_built = 0;
 
   std::string cache_implementation;  ///< Cache::implementation(), or "none"
   std::int64_t cache_length = 0, cache_bytes = 0, cache_bytes_offloaded = 0;

@@ -16,15 +16,17 @@ constexpr std::size_t kTopHCandidates = 100;  // Parity: transformers' number, a
 
 /// The k-th largest score; the smallest if there are fewer.
 float kth_largest(std::span<const float> scores, std::int64_t k) {
-  std::vector<float> sorted(scores.begin(), scores.end());
+  thread_local std::vector<float> sorted;  // kept, as all that is thread_local here: a token is drawn without the heap
+  sorted.assign(scores.begin(), scores.end());
   const std::int64_t place = std::min(k, std::ssize(sorted)) - 1;
   std::nth_element(sorted.begin(), sorted.begin() + place, sorted.end(), std::greater<>());
   return sorted[static_cast<std::size_t>(place)];
 }
 
-/// Ids by falling score, equals by rising id (transformers leaves their order open).
-std::vector<std::int32_t> by_score(std::span<const float> scores) {
-  std::vector<std::int32_t> order(scores.size());
+/// Ids by falling score, equals by rising id (transformers leaves their order open). Good until the next call.
+std::span<const std::int32_t> by_score(std::span<const float> scores) {
+  thread_local std::vector<std::int32_t> order;
+  order.resize(scores.size());
   std::iota(order.begin(), order.end(), 0);
   std::sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) {
     const float x = scores[static_cast<std::size_t>(a)], y = scores[static_cast<std::size_t>(b)];
@@ -105,9 +107,9 @@ void keep_min_p(std::span<float> scores, double min_p, std::int64_t keep) {
 
 void keep_top_h(std::span<float> scores, double top_h) {
   if (nothing_left(scores)) return;
-  std::vector<std::int32_t> order = by_score(scores);
-  order.resize(std::min(order.size(), kTopHCandidates));
-  std::vector<float> candidates;
+  const auto order = by_score(scores).first(std::min(scores.size(), kTopHCandidates));
+  thread_local std::vector<float> candidates;
+  candidates.clear();
   for (const std::int32_t id : order) candidates.push_back(scores[static_cast<std::size_t>(id)]);
   const double norm = log_sum_exp(candidates), limit = entropy(candidates) * top_h;
   double reached = 0;
@@ -123,13 +125,16 @@ void keep_top_h(std::span<float> scores, double top_h) {
 void keep_typical(std::span<float> scores, double mass, std::int64_t keep) {
   if (mass >= 1.0 || nothing_left(scores)) return;
   const double norm = log_sum_exp(scores), h = entropy(scores);
-  std::vector<float> distance(scores.size());  // float: ties of equal scores must stay ties
+  thread_local std::vector<float> distance;  // float: ties of equal scores must stay ties
+  thread_local std::vector<std::int32_t> order;
+  distance.resize(scores.size());
+  order.resize(scores.size());
   for (std::size_t i = 0; i < scores.size(); ++i) distance[i] = static_cast<float>(std::abs(-(scores[i] - norm) - h));
-  std::vector<std::int32_t> order(scores.size());
   std::iota(order.begin(), order.end(), 0);
   const auto distance_of = [&](std::int32_t id) { return distance[static_cast<std::size_t>(id)]; };
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::int32_t a, std::int32_t b) { return distance_of(a) < distance_of(b); });
+  std::sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) {
+    return distance_of(a) < distance_of(b) || (distance_of(a) == distance_of(b) && a < b);
+  });
   double reached = 0;
   std::size_t last = 0;  // ids that together stay below the mass
   for (; last < order.size(); ++last) {

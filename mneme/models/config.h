@@ -16,8 +16,9 @@ namespace mneme {
 /// type has its own (config_aliases). Layers and heads of an encoder-decoder are the decoder's. What only one
 /// architecture knows is read by that architecture from `raw`.
 struct ModelConfig {
-  std::string name;        ///< folder or file that it came from, for messages
-  std::string model_type;  ///< "llama", "mistral", ... : the row of the registry
+  std::string name;         ///< folder or file that it came from, for messages
+  std::string fingerprint;  ///< of a loaded model: what its caches are known by (load_model); else empty
+  std::string model_type;   ///< "llama", "mistral", ... : the row of the registry
   std::int64_t vocab_size = 0;
   std::int64_t hidden_size = 0;
   std::int64_t intermediate_size = 0;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "mneme/base/checksum.h"
 #include "mneme/base/error.h"
 #include "mneme/base/log.h"
 #include "mneme/base/printable.h"
@@ -28,13 +29,20 @@ std::vector<std::string> known_architectures() {
 
 namespace {
 
+std::string fingerprint_of(const ModelConfig& config, const Weights& weights, DType dtype, LinearAs linear_as) {
+  const std::string made_of = fmt::format("{} {} {}", config.raw.dump(), name_of(dtype), static_cast<int>(linear_as));
+  return fmt::format("{:016x}{:016x}", static_cast<std::uint64_t>(weights.fingerprint()),
+                     static_cast<std::uint64_t>(checksum(std::as_bytes(std::span(made_of)))));
+}
+
 template <class Factory>
-auto load(const std::string& path, const ModelConfig& config, Factory build, const Arithmetic& arithmetic,
-          at::Device device) {
+auto load(const std::string& path, ModelConfig config, Factory build, const Arithmetic& arithmetic, at::Device device) {
   check(device.is_cpu() || (device.is_cuda() && at::hasCUDA()), ErrorKind::kUnsupported,
         "device {} cannot be used: this LibTorch or this machine does not have it; use the CPU", device.str());
   const Weights weights = Weights::open(path, arithmetic.linear_as);
-  auto model = build(config, weights, arithmetic.dtype.value_or(config.dtype), device);
+  const DType dtype = arithmetic.dtype.value_or(config.dtype);
+  config.fingerprint = fingerprint_of(config, weights, dtype, arithmetic.linear_as);
+  auto model = build(config, weights, dtype, device);
   if (const std::vector<std::string> unused = weights.unused(); !unused.empty()) {
     warn(fmt::format("{}: {} tensors are not part of a {} model and were left out: {}{}", path, unused.size(),
                      config.model_type,

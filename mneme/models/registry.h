@@ -53,9 +53,10 @@ struct Arithmetic {
   }
 };
 
-/// Loads a model: a folder as save_pretrained writes it, or a .gguf file.
-/// Throws what ModelConfig, Weights and the architecture throw, Error(kUnsupported) for an encoder-decoder; warns of
-/// tensors that nothing asked for.
+/// Loads a model: a folder as save_pretrained writes it, or a .gguf file. Its config's fingerprint names weights,
+/// config and arithmetic: models with equal ones make the same of a text, wherever their files lie. Throws what
+/// ModelConfig, Weights and the architecture throw, Error(kUnsupported) for an encoder-decoder; warns of tensors that
+/// nothing asked for.
 std::unique_ptr<Model> load_model(const std::string& path, const Arithmetic& arithmetic, at::Device device);
 /// The same for encoder-decoders, and only for them.
 std::unique_ptr<Seq2SeqModel> load_seq2seq_model(const std::string& path, const Arithmetic& arithmetic,

@@ -1,5 +1,7 @@
 #include "mneme/models/weights.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -10,6 +12,7 @@
 #include <system_error>
 #include <utility>
 
+#include "mneme/base/checksum.h"
 #include "mneme/base/error.h"
 #include "mneme/base/gguf_file.h"
 #include "mneme/base/json.h"
@@ -231,6 +234,24 @@ std::vector<std::string> Weights::unused() const {
   }
   std::ranges::sort(names);
   return names;
+}
+
+std::int64_t Weights::fingerprint() const {
+  constexpr std::size_t kSample = 256;
+  const std::map<std::string_view, const Entry*> sorted = [&] {
+    std::map<std::string_view, const Entry*> result;
+    for (const auto& [name, entry] : entries_) result.emplace(name, &entry);
+    return result;
+  }();
+  std::string text;
+  for (const auto& [name, entry] : sorted) {
+    const StoredTensor& tensor = entry->tensor;
+    text += fmt::format("{} {} [{}] {} ", name, name_of(tensor.storage), fmt::join(tensor.shape, ", "), tensor.scale);
+    const std::size_t n = std::min(kSample, tensor.data.size()), middle = (tensor.data.size() - n) / 2;
+    for (const std::size_t begin : {std::size_t{0}, middle})
+      text.append(reinterpret_cast<const char*>(tensor.data.data()) + begin, n);
+  }
+  return checksum(std::as_bytes(std::span(text)));
 }
 
 std::int64_t Weights::n_bytes() const {

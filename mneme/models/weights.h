@@ -38,6 +38,10 @@ class Weights {
   /// Names that nobody asked for with `get`, sorted (for the warning after loading).
   std::vector<std::string> unused() const;
 
+  /// 64 bits of names, formats, shapes and samples of the bytes of all tensors that can be read: those of another
+  /// model, or of one that was trained on, differ. Reads a page or two of each tensor.
+  std::int64_t fingerprint() const;
+
   /// Bytes of all tensors as they are stored.
   std::int64_t n_bytes() const;
   /// Numbers in all tensors: the model's parameters.

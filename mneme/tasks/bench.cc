@@ -150,10 +150,11 @@ Json bench(const BenchRequest& request, const BenchEvents& events) {
   check(loaded.causal() != nullptr, ErrorKind::kUnsupported,
         "{} is an encoder-decoder; bench measures causal language models", loaded.name);
   const CausalLM& model = *loaded.causal();
-  const std::int64_t longest = *std::ranges::max_element(request.depths) + 1 + request.new_tokens;
-  check(longest <= model.config().max_position_embeddings, ErrorKind::kInvalidArgument,
-        "bench: a depth of {} and {} new tokens are {}, past the model's max_position_embeddings = {}",
-        longest - 1 - request.new_tokens, request.new_tokens, longest, model.config().max_position_embeddings);
+  const std::int64_t deepest = *std::ranges::max_element(request.depths), most = model.config().max_position_embeddings;
+  check(
+      deepest + 1 + request.new_tokens <= most, ErrorKind::kInvalidArgument,
+      "bench: a depth of {}, the token behind it and {} new ones are {}, past the model's max_position_embeddings = {}",
+      deepest, request.new_tokens, deepest + 1 + request.new_tokens, most);
 
   Stream stream;
   const double before = stream.gigabytes_per_second();

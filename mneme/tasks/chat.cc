@@ -34,14 +34,20 @@ std::string drawing_of(const Cache& cache) {
   return drawing + "\n64 tokens each: S shared with other turns, o own, q encoded, d on disk, . let go\n";
 }
 
+FullContext full_context_of(const std::string& name) {
+  if (name == "refuse") return FullContext::kRefuse;
+  if (name == "drop-oldest") return FullContext::kDropOldest;
+  check(name == "slide", ErrorKind::kInvalidArgument, "--full-context is refuse, drop-oldest or slide, not \"{}\"",
+        name);
+  return FullContext::kSlide;
+}
+
 class Conversations final : public Chat {
  public:
-  Conversations(const ChatRequest& request, GenerateOptions options, const Loaded& loaded)
+  Conversations(const ChatRequest& request, ChatOptions options, const Loaded& loaded)
       : model_(std::get<std::shared_ptr<const CausalLM>>(loaded.model)) {
     const auto tokenizer = std::make_shared<const TextTokenizer>(*loaded.tokenizer);
-    ChatOptions chat{.generate = std::move(options), .max_context = request.max_context};
-    if (request.drop_oldest) chat.full_context = FullContext::kDropOldest;
-    sessions_.emplace(now_, ChatSession(model_, tokenizer, std::move(chat)));
+    sessions_.emplace(now_, ChatSession(model_, tokenizer, std::move(options)));
     session().set_system_prompt(request.system_prompt);
   }
 
@@ -58,6 +64,7 @@ class Conversations final : public Chat {
         {"text", reply.text},
         {"finish_reason", reply.finish_reason},
         {"turns_dropped", reply.n_turns_dropped},
+        {"tokens_dropped", reply.n_tokens_dropped},
         {"usage",
          {{"prompt_tokens", reply.prompt_tokens},
           {"cached_tokens", reply.cached_tokens},
@@ -119,7 +126,10 @@ class Conversations final : public Chat {
 }  // namespace
 
 std::unique_ptr<Chat> open_chat(const ChatRequest& request) {
-  GenerateOptions options = options_of(request.options, request.cache_config, request.generation_config);
+  ChatOptions options{.generate = options_of(request.options, request.cache_config, request.generation_config),
+                      .max_context = request.max_context,
+                      .full_context = full_context_of(request.full_context),
+                      .sink_tokens = request.sink_tokens};
   const Loaded loaded = load(request.model, TokenizerNeed::kRequired);
   check(loaded.causal() != nullptr, ErrorKind::kInvalidArgument,
         "{} is an encoder-decoder, which has no conversations; use mneme generate", loaded.name);

@@ -8,6 +8,7 @@
 #include "mneme/generate/json_constraint.h"
 #include "mneme/generate/streamer.h"
 #include "mneme/tasks/loaded.h"
+#include "mneme/tasks/prompt_cache.h"
 
 namespace mneme::tasks {
 namespace {
@@ -146,6 +147,9 @@ Json report(const GenerateOutput& output, const std::vector<std::vector<std::int
        {{"load_ms", loaded.load_ms},
         {"prefill_ms", output.prefill_ms},
         {"decode_ms", output.decode_ms},
+        {"decode_steps", output.decode_steps},
+        {"plans_built", output.plans_built},
+        {"plan_replays", output.plan_replays},
         {"prefill_tokens_per_s", per_second(output.prompt_tokens - output.cached_tokens, output.prefill_ms)},
         {"decode_tokens_per_s", per_second(n_decoded, output.decode_ms)}}},
       {"cache",
@@ -172,8 +176,15 @@ GenerateOutput run(const GenerateRequest& request, const std::vector<std::vector
   if (const CausalLM* model = loaded.causal()) {
     check(request.decoder_prompts.empty(), ErrorKind::kInvalidArgument,
           "decoder ids are for encoder-decoders, {} is a causal language model; put them into its prompt", loaded.name);
-    return model->generate(inputs, options);
+    if (request.prompt_cache.empty()) return model->generate(inputs, options);
+    GenerateOptions calling = options;
+    PromptCache kept(request.prompt_cache, *model, prompts, calling);
+    GenerateOutput output = model->generate(inputs, calling, kept.cache());
+    kept.save(output);
+    return output;
   }
+  check(request.prompt_cache.empty(), ErrorKind::kInvalidArgument,
+        "--prompt-cache is for causal language models, {} is an encoder-decoder", loaded.name);
   Seq2SeqInput input{.input_ids = inputs.input_ids, .attention_mask = inputs.attention_mask};
   if (!request.decoder_prompts.empty()) {
     const EncodedInputs decoder = padded(decoder_prompts(request));

@@ -120,12 +120,14 @@ GenerateOptions options_of(GenerateOptions options, const std::string& cache_con
 
 std::vector<std::int64_t> ids_of(const Prompt& prompt, const Loaded& loaded) {
   if (const auto* ids = std::get_if<std::vector<std::int64_t>>(&prompt)) return *ids;
-  check(loaded.tokenizer.has_value(), ErrorKind::kInvalidArgument, "{} has no tokenizer; give ids", loaded.name);
+  check(loaded.tokenizer.has_value(), ErrorKind::kInvalidArgument, "{} has no tokenizer; give ids (--ids)",
+        loaded.name);
   return loaded.tokenizer->tokenizer().encode(std::get<std::string>(prompt));
 }
 
 CacheConfig cache_config_of(const std::string& json) {
-  return json.empty() ? CacheConfig() : CacheConfig::from_json(parse_json(json, "--cache-config"));
+  return json.empty() ? CacheConfig()
+                      : CacheConfig::from_json(parse_json(json, "--cache-config", RepeatedKeys::kRefuse));
 }
 
 }  // namespace mneme::tasks

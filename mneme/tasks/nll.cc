@@ -78,7 +78,7 @@ Json nll(const NllRequest& request) {
         "a text of {} tokens is longer than the model's max_position_embeddings = {}", n_ids,
         config.max_position_embeddings);
 
-  options.max_new_tokens = n_ids - request.prefill;
+  options.max_new_tokens = n_ids - 1 - request.prefill;  // the last one is scored, not read
   const GenerationSettings settings = resolve(options, {}, request.prefill, 1);
   Reader reader(model, settings);
   const auto n_prefill = static_cast<std::size_t>(request.prefill);

@@ -39,6 +39,9 @@ struct GenerateRequest {
   std::string generation_config;  ///< JSON of more options by their keys, or empty
   std::string assistant_model;    ///< a path as model.path, or empty
   std::string json_schema;        ///< texts are JSON that obeys it, or empty
+  /// A file that keeps the cache of prompt and answer for the next call (one prompt, one continuation), or empty: what
+  /// it holds of the prompt is not computed again.
+  std::string prompt_cache;
 };
 
 /// What happens on the way. Called on the thread that runs the task; an exception ends the task and passes through.
@@ -93,7 +96,8 @@ struct ChatRequest {
   std::string generation_config;  ///< as in GenerateRequest
   std::string system_prompt;
   std::optional<std::int64_t> max_context;  ///< tokens of all turns
-  bool drop_oldest = false;                 ///< a full context loses its oldest turns; else it is an error
+  std::string full_context = "refuse";      ///< or "drop-oldest" turns, or "slide" (FullContext)
+  std::int64_t sink_tokens = 4;             ///< of a context that slides
 };
 
 /// Conversations with one model, each with a name; the first one is "main". All throw Error.

@@ -76,7 +76,8 @@ Tokenizer Tokenizer::from_pretrained(const std::string& path) {
     return where.extension() == ".json" ? from_json(read_json_file(path), {}, path) : from_gguf(GgufFile(path));
   }
   const fs::path file = where / "tokenizer.json";
-  check(fs::exists(file), ErrorKind::kIo, "{}: the folder has no tokenizer.json", path);
+  check(fs::exists(file), ErrorKind::kIo,
+        "{}: the folder has no tokenizer.json; save it there, or give token ids instead of text", path);
   TokenizerParts parts = read_tokenizer_json(read_json_file(file.string()), read_config(where), file.string());
   read_chat_template_files(where, parts);
   return Tokenizer(std::move(parts));

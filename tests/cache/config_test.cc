@@ -63,6 +63,8 @@ TEST(CacheConfig, NamesWhatIsWrong) {
     const std::string json = std::string(R"({"layers": {")") + name + R"(": {"nbits": 8}}})";
     EXPECT_THAT(refused(json.c_str()), HasSubstr("layers names")) << name;
   }
+  EXPECT_THAT(refused(R"({"layers": {"0-2": {"nbits": 2}, "2-5": {"nbits": 4}}})"),
+              AllOf(HasSubstr("0-2"), HasSubstr("2-5"), HasSubstr("in common")));
   EXPECT_THAT(refused(R"({"layers": {"1": {"axis_key": 0}}})"), AllOf(HasSubstr("axis_key"), HasSubstr("nbits_value")));
 }
 

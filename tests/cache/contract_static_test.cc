@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "mneme/cache/cache.h"
-#include "tests/cache/allocation_counter.h"
+#include "tests/support/allocation_counter.h"
 #include "tests/support/checked_cache.h"
 #include "tests/support/matrix.h"
 

@@ -185,6 +185,7 @@ TEST_F(BadInputTest, CachesThatCannotBe) {
               AllOf(HasSubstr("3"), HasSubstr("8"), HasSubstr("10")));
   EXPECT_THAT(generate({"--ids", "1", "--max-cache-len", "10"}), HasSubstr("static"));
   EXPECT_THAT(generate({"--ids", "1", "--no-use-cache", "--cache-implementation", "static"}), HasSubstr("static"));
+  EXPECT_THAT(generate({"--ids", "1", "--cache-config", R"({"nbits": 4, "nbits": 2})"}), HasSubstr("nbits"));
 }
 
 TEST_F(BadInputTest, AnUnknownInstructionSet) {

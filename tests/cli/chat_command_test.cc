@@ -65,7 +65,10 @@ TEST_F(ChatCommandTest, MessagesMayHaveSeveralLines) {
 TEST_F(ChatCommandTest, AFullContextIsRefusedOrForgetsTheOldest) {
   const std::string lines = "one two three\none two three\none two three\none two three\n";
   EXPECT_THAT(chat(lines, {"--max-context", "90"}).err, HasSubstr("holds 90"));
-  EXPECT_THAT(chat(lines, {"--max-context", "90", "--drop-oldest"}).err, HasSubstr("old turns dropped"));
+  EXPECT_THAT(chat(lines, {"--max-context", "90", "--full-context", "drop-oldest"}).err,
+              HasSubstr("old turns dropped"));
+  EXPECT_THAT(chat(lines, {"--max-context", "90", "--full-context", "slide"}).err, HasSubstr("tokens slid away"));
+  EXPECT_THAT(refused({"chat", "--model", model_->path(), "--full-context", "forget"}), HasSubstr("drop-oldest"));
 }
 
 TEST_F(ChatCommandTest, ModelsAndFlagsThatCannotBeAreRefused) {

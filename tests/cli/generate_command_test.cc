@@ -294,5 +294,39 @@ TEST(JsonSchemaFlagTest, WritesJsonOfASchema) {
   EXPECT_THAT(refused("/no/schema.json"), HasSubstr("/no/schema.json"));
 }
 
+TEST_F(GenerateCommandTest, APromptCacheKeepsATextFromOneCallToTheNext) {
+  const TempFolder folder;
+  const std::string file = folder.path() + "/text.cache";
+  const auto with = [&](const char* ids, const Arguments& more = {}) {
+    Arguments all = {"--ids", ids, "--max-new-tokens", "8", "--ignore-eos"};
+    all.insert(all.end(), more.begin(), more.end());
+    return generated(all);
+  };
+  const char *shorter = "5,6,7,8,9,10,11,12", *longer = "5,6,7,8,9,10,11,12,13,14,15", *other = "5,6,7,300";
+  const Json first = with(shorter, {"--prompt-cache", file}), again = with(shorter, {"--prompt-cache", file}),
+             next = with(longer, {"--prompt-cache", file}), last = with(other, {"--prompt-cache", file});
+  EXPECT_EQ(first["usage"]["cached_tokens"], 0);
+  EXPECT_EQ(again["usage"]["cached_tokens"], 7);
+  EXPECT_EQ(next["usage"]["cached_tokens"], 8);
+  EXPECT_EQ(last["usage"]["cached_tokens"], 3);
+  EXPECT_EQ(first["sequences"], with(shorter)["sequences"]);
+  EXPECT_EQ(again["sequences"], first["sequences"]);
+  EXPECT_EQ(next["sequences"], with(longer)["sequences"]);
+  EXPECT_EQ(last["sequences"], with(other)["sequences"]);
+
+  const std::string kept = testing::read_file(file);
+  EXPECT_THAT(
+      refused({"generate", "--model", model_->path(), "--ids", "5", "--dtype", "bfloat16", "--prompt-cache", file}),
+      HasSubstr("saved for"));
+  EXPECT_THAT(refused(generate({"--ids", "5", "--ids", "6", "--prompt-cache", file})), HasSubstr("2 prompts"));
+  EXPECT_THAT(refused(generate({"--ids", "5", "--cache-config", R"({"backend": "int8"})", "--prompt-cache", file})),
+              HasSubstr("other options"));
+  EXPECT_THAT(refused(generate({"--ids", "5", "--no-use-cache", "--prompt-cache", file})), HasSubstr("--no-use-cache"));
+  EXPECT_EQ(testing::read_file(file), kept);
+  const std::string note = folder.write("note.txt", "no cache");
+  EXPECT_THAT(refused(generate({"--ids", "5", "--prompt-cache", note})), HasSubstr("note.txt"));
+  EXPECT_EQ(testing::read_file(note), "no cache");
+}
+
 }  // namespace
 }  // namespace mneme::cli

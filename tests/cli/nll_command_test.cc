@@ -28,6 +28,7 @@ TEST(NllCommandTest, IsTheSameForEveryCacheAndChunk) {
   EXPECT_EQ(expected["tokens"], 5);  // 10 - 1 - 4
   EXPECT_GT(expected["nll"].get<double>(), 0);
   EXPECT_EQ(with({"--cache-implementation", "static"}), expected);
+  EXPECT_EQ(with({"--cache-implementation", "static", "--max-cache-len", "9"}), expected);  // the last is not read
   EXPECT_EQ(with({"--no-use-cache"}), expected);
   EXPECT_EQ(with({"--prefill-chunk-size", "3"}), expected);
 }

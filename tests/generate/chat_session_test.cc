@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "mneme/base/log.h"
 #include "tests/generate/golden.h"
 #include "tests/support/files.h"
 #include "tests/support/thrown.h"
@@ -163,6 +164,64 @@ TEST_F(ChatSessionTest, AFullContextIsRefusedOrDropsTheOldestTurns) {
   EXPECT_THAT(thrown(ErrorKind::kFailedPrecondition, [&] { drops.say(std::string(600, 'x')); }), HasSubstr("holds 80"));
 }
 
+/// Sinks and a window whose positions are counted anew: each part of an answer is what a cold run over what stays
+/// gives.
+TEST_F(ChatSessionTest, AContextThatSlidesGoesOnInTheMiddleOfAnAnswer) {
+  ChatSession session = chat({.max_new_tokens = 150}, {.max_context = 80, .full_context = FullContext::kSlide});
+  session.set_system_prompt("Be brief.");
+  const ChatReply first = session.say("hello");
+  EXPECT_EQ(first.new_tokens, 150);
+  EXPECT_EQ(first.finish_reason, "length");
+  EXPECT_EQ(session.cache()->seq_length(), std::ssize(session.ids()) - 1);
+
+  // The same by hand.
+  const std::vector<ChatMessage> messages = {{.role = "system", .content = "Be brief."},
+                                             {.role = "user", .content = "hello"}};
+  Ids ids = tokenizer_->tokenizer().encode(tokenizer_->apply_chat_template(messages, {.add_generation_prompt = true}),
+                                           {.add_special_tokens = false});
+  const std::int64_t newest = (80 - 4) / 2;
+  Ids written;
+  std::int64_t n_gone = 0;
+  while (std::ssize(written) < 150) {
+    const Ids part = cold(ids, std::min<std::int64_t>(150 - std::ssize(written), 80 - std::ssize(ids)));
+    ids.insert(ids.end(), part.begin(), part.end());
+    written.insert(written.end(), part.begin(), part.end());
+    if (std::ssize(written) == 150) break;
+    n_gone += std::ssize(ids) - 4 - newest;
+    ids.erase(ids.begin() + 4, ids.end() - newest);
+  }
+  EXPECT_EQ(session.ids(), ids);
+  EXPECT_EQ(first.text, tokenizer_->decode(written));
+  EXPECT_EQ(first.n_tokens_dropped, n_gone);
+  EXPECT_GT(n_gone, 80);
+
+  // Thirty turns more never stop, and what was undone was never said.
+  for (int turn = 0; turn < 30; ++turn) {
+    const ChatReply reply = session.say("and " + std::to_string(turn));
+    EXPECT_EQ(reply.new_tokens, 150);
+    EXPECT_LE(std::ssize(session.ids()), 80);
+  }
+  const Ids before = session.ids();
+  session.say("no");
+  session.undo();
+  EXPECT_EQ(session.ids(), before);
+  ChatSession many =
+      chat({.max_new_tokens = 200}, {.max_context = 60, .full_context = FullContext::kSlide, .sink_tokens = 1000});
+  EXPECT_EQ(many.say("half of the context stays").new_tokens, 200);
+}
+
+TEST_F(ChatSessionTest, AnAnswerThatIsCancelledWhileTheContextSlidesIsKept) {
+  ChatSession session = chat({.max_new_tokens = 500}, {.max_context = 80, .full_context = FullContext::kSlide});
+  for (int most = 1; most < 130; most += 7) {
+    int n = 0;
+    const ChatReply reply = session.say("go on", {}, [&] { return ++n > most + 2; });
+    EXPECT_EQ(reply.finish_reason, "cancelled");
+    EXPECT_EQ(session.cache()->seq_length(), std::ssize(session.ids()) - 1);
+    EXPECT_LE(std::ssize(session.ids()), 80);
+  }
+  EXPECT_THAT(thrown(ErrorKind::kInvalidArgument, [&] { chat({}, {.sink_tokens = -1}); }), HasSubstr("-1"));
+}
+
 TEST_F(ChatSessionTest, IsSavedWithItsCacheAndGoesOn) {
   const testing::TempFolder folder;
   const std::string path = folder.path() + "/chat.json";
@@ -181,6 +240,57 @@ TEST_F(ChatSessionTest, IsSavedWithItsCacheAndGoesOn) {
   thrown(ErrorKind::kCorruptData, [&] { loaded.load(path); });
   thrown(ErrorKind::kIo, [&] { loaded.load(folder.path() + "/none.json"); });
   EXPECT_EQ(loaded.messages().size(), 7u);
+}
+
+/// Whatever came between a conversation and its cache, the text is there and what it gives is what a cold run gives.
+TEST_F(ChatSessionTest, ACacheThatIsNotItsOwnIsComputedAgain) {
+  const testing::TempFolder folder;
+  const std::string path = folder.path() + "/chat.json", cache = path + ".safetensors";
+  ChatSession session = chat(), other = chat();
+  session.say("one");
+  other.say("two");
+  session.save(path);
+  const std::string own = testing::read_file(cache);
+  other.save(folder.path() + "/other.json");
+  std::vector<std::string> warnings;
+  set_warning_handler([&](const std::string& text) { warnings.push_back(text); });
+  const auto goes_on = [&](ChatSession loaded, const char* why) {
+    warnings.clear();
+    loaded.load(path);
+    ASSERT_EQ(warnings.size(), 1u) << why;
+    EXPECT_THAT(warnings[0], HasSubstr(why));
+    EXPECT_THAT(warnings[0], HasSubstr("computed again"));
+    EXPECT_EQ(loaded.ids(), session.ids());
+    EXPECT_EQ(loaded.cache(), nullptr);
+    const ChatReply reply = loaded.say("three");
+    EXPECT_EQ(reply.cached_tokens, 0) << why;
+    expect_cold(loaded, reply);
+  };
+  std::filesystem::copy_file(folder.path() + "/other.json.safetensors", cache,
+                             std::filesystem::copy_options::overwrite_existing);
+  goes_on(chat(), "another text");
+  std::filesystem::remove(cache);
+  goes_on(chat(), "cannot open");
+  folder.write("chat.json.safetensors", own.substr(0, own.size() / 2));
+  goes_on(chat(), "chat.json.safetensors");
+  folder.write("chat.json.safetensors", own);
+  goes_on(chat({.cache_config = {.backend = "int8"}}), "dynamic cache of other options");
+  // The same weights in another arithmetic, and others under the same name.
+  const auto exact = model_;
+  model_ = AutoModelForCausalLM::from_pretrained(tiny_.path(), {.dtype = at::kBFloat16});
+  goes_on(chat(), "saved for model");
+  std::string bytes = testing::read_file(tiny_.path("model.safetensors"));
+  for (std::size_t i = bytes.size() / 2; i < bytes.size(); i += 2) bytes[i] ^= 1;
+  tiny_.write("model.safetensors", bytes);
+  model_ = AutoModelForCausalLM::from_pretrained(tiny_.path(), {.dtype = at::kFloat});
+  goes_on(chat(), "saved for model");
+  model_ = exact;
+  warnings.clear();
+  ChatSession same = chat();
+  same.load(path);
+  EXPECT_THAT(warnings, ::testing::IsEmpty());
+  EXPECT_EQ(same.say("three").cached_tokens, std::ssize(session.ids()) - 1);
+  set_warning_handler({});
 }
 
 TEST_F(ChatSessionTest, WhatTheTemplateRefusesChangesNothing) {

@@ -132,7 +132,10 @@ TEST(GenerationConfigTest, ValuesOutOfRangeAreRefusedByName) {
       {"tokenizer", {.stop_strings = {"a"}}},
       {"mamba", {.cache_implementation = "mamba"}},
       {"max_cache_len", {.max_cache_len = 9}},
-      {"use_cache", {.use_cache = false, .cache_implementation = "static"}}};
+      {"use_cache", {.use_cache = false, .cache_implementation = "static"}},
+      {"use_cache", {.use_cache = false, .cache_config = {.backend = "int8"}}},
+      {"offloading", {.cache_implementation = "offloaded", .cache_config = {.offloading = false}}},
+      {"max_cache_len", {.cache_implementation = "static", .max_cache_len = -3}}};
   for (const auto& [name, options] : cases) {
     EXPECT_THAT(thrown(ErrorKind::kInvalidArgument, [&, &o = options] { resolved(o); }), HasSubstr(name));
   }

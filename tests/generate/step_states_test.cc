@@ -35,6 +35,28 @@ TEST(StepStatesTest, ShorterSequencesHaveZerosOnTheLeftAndEndedOnesAllOver) {
   EXPECT_TRUE(at::equal(steps[1][2].select(2, 3), at::tensor({0.f, 0.f, 7.f}).view({3, 1})));
 }
 
+/// Of every layer, near those of the reference (make_hidden_states.py).
+TEST(HiddenStatesOfTheReference, AreOurs) {
+  const Json reference = read_json_file(testing::test_data("hidden_states.json"));
+  const auto ids = reference.at("ids").get<Ids>();
+  ASSERT_GT(reference.at("models").size(), 20u);
+  for (const auto& [name, layers] : reference.at("models").items()) {
+    const auto model = golden_model(name);
+    const std::vector<at::Tensor> states =
+        model->forward({.input_ids = tensor_of({ids}), .output_hidden_states = true}).hidden_states;
+    ASSERT_EQ(states.size(), layers.size()) << name;
+    // Parity: of Mamba it leaves the token vectors out and gives the last layer's twice, before and behind the norm.
+    const bool mamba = model->config().model_type.starts_with("mamba");
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+      if (mamba && i + 2 == layers.size()) continue;
+      const at::Tensor expected = at::tensor(layers[i].get<std::vector<float>>());
+      const at::Tensor error =
+          (states[mamba && i + 1 < layers.size() ? i + 1 : i][0][std::ssize(ids) - 1] - expected).abs().max();
+      EXPECT_LT(error.item<float>(), 1e-4f * std::max(1.0f, expected.abs().max().item<float>())) << name << " " << i;
+    }
+  }
+}
+
 /// Hidden states of a whole text by one pass over it.
 std::vector<at::Tensor> direct(const CausalLM& model, const Ids& text) {
   const ForwardOutput output = model.forward({.input_ids = tensor_of({text}), .output_hidden_states = true});

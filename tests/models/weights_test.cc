@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -60,6 +62,22 @@ TEST(Weights, OutlivesACopyOfItself) {
   Weights copy = Weights::open(testing::test_data("models/qwen2"));
   copy = Weights(copy);
   EXPECT_EQ(all_of(copy.get("model.norm.weight", {64})), std::vector<float>(64, 1.0f));
+}
+
+TEST(Weights, AreKnownByTheirFingerprint) {
+  const TempFolder folder;
+  std::filesystem::copy_file(testing::test_data("models/llama/model.safetensors"),
+                             folder.path() + "/model.safetensors");
+  const std::int64_t original = Weights::open(testing::test_data("models/llama")).fingerprint();
+  EXPECT_EQ(Weights::open(folder.path()).fingerprint(), original) << "wherever it lies";
+  EXPECT_NE(Weights::open(testing::test_data("models/mistral_window8")).fingerprint(), original);
+  // One bit of every number, as training on would change them.
+  std::string bytes = testing::read_file(folder.path() + "/model.safetensors");
+  std::uint64_t header = 0;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  for (std::size_t i = 8 + header; i < bytes.size(); i += 2) bytes[i] ^= 1;
+  folder.write("model.safetensors", bytes);
+  EXPECT_NE(Weights::open(folder.path()).fingerprint(), original);
 }
 
 TEST(Weights, NamesWhatIsMissingOrOfAnotherShape) {

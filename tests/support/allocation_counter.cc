@@ -1,4 +1,4 @@
-#include "tests/cache/allocation_counter.h"
+#include "tests/support/allocation_counter.h"
 
 #ifdef MNEME_COUNTS_ALLOCATIONS
 

@@ -1,0 +1,192 @@
+#!/usr/bin/env python3
+"""Mneme beside other libraries: the same model, token ids and machine, one run, rounds that take turns.
+
+    compare.py [--worker build/mneme_worker] [--out build/bench/peers.json] [--measure decode,prefill,..] [--peers ..]
+
+setup.sh installs the peers. Every line of CONTENDERS is a library with weights in a dtype and a cache; each library is a
+process of its own that waits while others compute (worker.py). One JSON line a figure on stdout: the median of all
+rounds; the file holds the rounds too. Before any speed a gate: how many of 16 greedy tokens behind a real text agree
+with Mneme's in float32; a contender whose first token differs is not measured.
+"""
+import argparse
+import contextlib
+import json
+import os
+import pathlib
+import platform
+import statistics
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+CACHE = pathlib.Path(os.environ.get("MNEME_CACHE") or
+                     pathlib.Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "mneme")
+MODEL = CACHE / "models" / "SmolLM2-135M-Instruct.Q4_1.gguf"
+KIVI = '{"backend": "kivi", "nbits_key": 4, "nbits_value": 2}'
+KIVI2 = '{"backend": "kivi", "nbits": 2}'
+
+# name: library, dtype, cache
+CONTENDERS = {
+    "mneme": ("mneme", "auto", "dynamic"),
+    "mneme static": ("mneme", "auto", "static"),
+    "mneme int8 cache": ("mneme", "auto", 'dynamic {"backend": "int8"}'),
+    "mneme kivi 4+2 cache": ("mneme", "auto", "dynamic " + KIVI),
+    "mneme kivi 2+2 cache": ("mneme", "auto", "dynamic " + KIVI2),
+    "mneme bfloat16": ("mneme", "bfloat16", "dynamic"),
+    "llama.cpp": ("llama.cpp", "auto", "f16"),
+    "llama.cpp flash": ("llama.cpp", "auto", "f16 flash"),
+    "llama.cpp q8_0 cache": ("llama.cpp", "auto", "q8_0 flash"),
+    "llama.cpp q4_0 cache": ("llama.cpp", "auto", "q4_0 flash"),
+    "openvino": ("openvino", "auto", "u8"),
+    "onnxruntime": ("onnxruntime", "auto", "dynamic"),
+    "transformers bfloat16": ("transformers", "bfloat16", "dynamic"),
+    "transformers quanto cache": ("transformers", "bfloat16", "quanto 4"),
+}
+REFERENCE = ("mneme", "float32", "dynamic")
+GATE_TOKENS = 16
+
+
+class Worker:
+    """A library's process, which loads its model when it starts."""
+
+    def __init__(self, command):
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.about = self.line(command)
+
+    def line(self, command):
+        text = self.process.stdout.readline()
+        if not text:
+            raise RuntimeError(f"{' '.join(map(str, command))} ended with {self.process.wait()}")
+        return json.loads(text)
+
+    def ask(self, **request):
+        self.process.stdin.write(json.dumps(request) + "\n")
+        self.process.stdin.flush()
+        return self.line(self.process.args)
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+class Workers:
+    """All processes, started when they are first asked for. One that cannot start is reported once and left out."""
+
+    def __init__(self, options):
+        self.options, self.running = options, {}
+
+    def of(self, contender):
+        library, dtype, _ = contender
+        if (library, dtype) not in self.running:
+            command = [self.options.worker]
+            if library != "mneme":
+                command = [self.options.python, HERE / f"{library.replace('.', '_')}_worker.py"]
+            try:
+                worker = Worker([*command, self.options.model, dtype, str(self.options.threads)])
+                report(loaded=library, dtype=dtype, version=worker.about["version"], load_ms=worker.about["load_ms"])
+            except (RuntimeError, OSError) as error:
+                report(left_out=library, dtype=dtype, reason=str(error))
+                worker = None
+            self.running[library, dtype] = worker
+        return self.running[library, dtype]
+
+    def close(self):
+        for worker in filter(None, self.running.values()):
+            worker.close()
+
+
+def report(**line):
+    print(json.dumps({key: round(value, 3) if isinstance(value, float) else value for key, value in line.items()}), flush=True)
+
+
+def text_ids(n):
+    """n ids of a real text, again from its start where it ends."""
+    with open(ROOT / "tests/golden/smollm2.json", encoding="utf-8") as file:
+        ids = json.load(file)["nll_ids"]
+    return (ids * (n // len(ids) + 1))[:n]
+
+
+def gate(workers, names):
+    """The contenders that write what the reference writes, and how far."""
+    ask = {"ids": text_ids(400), "rows": 1, "new_tokens": GATE_TOKENS, "cold": True}
+    expected = workers.of(REFERENCE).ask(cache=REFERENCE[2], **ask)["ids"]
+    agreeing = {}
+    for name in names:
+        worker = workers.of(CONTENDERS[name])
+        if worker is None:
+            continue
+        said = worker.ask(cache=CONTENDERS[name][2], **ask)
+        if "unsupported" in said:
+            report(left_out=name, reason=said["unsupported"])
+            continue
+        equal = next((i for i, pair in enumerate(zip(said["ids"], expected)) if pair[0] != pair[1]), GATE_TOKENS)
+        report(gate=name, equal_tokens=equal, of=GATE_TOKENS)
+        if equal:
+            agreeing[name] = equal
+    return agreeing
+
+
+# What is measured: the points, what is asked for at one, and the figure that counts.
+MEASURES = {
+    "decode": ([8, 1024, 4096, 7936], lambda n: {"ids": text_ids(n), "rows": 1, "new_tokens": 25, "cold": False}, "step_ms"),
+    "prefill": ([128, 512, 2048, 7936], lambda n: {"ids": text_ids(n), "rows": 1, "new_tokens": 1, "cold": True}, "prefill_ms"),
+    "reuse": ([7936], lambda n: {"ids": text_ids(n), "rows": 1, "new_tokens": 1, "cold": False}, "prefill_ms"),
+    "batch": ([1, 2, 4, 8, 16], lambda n: {"ids": text_ids(32), "rows": n, "new_tokens": 25, "cold": False}, "step_ms"),
+}
+
+
+def measure(workers, names, what, points, rounds):
+    _, request, figure = MEASURES[what]
+    for point in points:
+        ask, times, peaks = request(point), {name: [] for name in names}, {}
+        if not ask["cold"]:  # the past is made before the rounds
+            for name in names:
+                workers.of(CONTENDERS[name]).ask(cache=CONTENDERS[name][2], **ask)
+        for _ in range(rounds):
+            for name in names:
+                said = workers.of(CONTENDERS[name]).ask(cache=CONTENDERS[name][2], **ask)
+                if "unsupported" not in said:
+                    times[name].append(said[figure])
+                    peaks[name] = said["peak_mb"]
+        for name in filter(times.get, names):
+            median = statistics.median(times[name])
+            report(measure=what, at=point, contender=name, ms=median, rounds=len(times[name]))
+            yield {"measure": what, "at": point, "contender": name, "ms": median, "all_ms": times[name], "peak_mb": peaks[name]}
+
+
+def machine():
+    names = [line.split(":", 1)[1].strip() for line in open("/proc/cpuinfo", encoding="utf-8") if line.startswith("model name")]
+    return {"cpu": names[0] if names else platform.machine(), "threads": len(names)}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--worker", default=ROOT / "build/mneme_worker", help="the program built from mneme_worker.cc")
+    parser.add_argument("--python", default=CACHE / "peers/venv/bin/python", help="that of the peers")
+    parser.add_argument("--model", default=MODEL, type=lambda path: str(pathlib.Path(path).resolve()))
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--measure", default=",".join(MEASURES), help="of " + ", ".join(MEASURES))
+    parser.add_argument("--points", help="instead of each measure's own, as in 512,2048")
+    parser.add_argument("--contenders", default=",".join(CONTENDERS), help="those whose names begin with one of these")
+    parser.add_argument("--out", help="a JSON file for report.py")
+    options = parser.parse_args()
+    unknown = set(options.measure.split(",")) - set(MEASURES)
+    names = [name for name in CONTENDERS if name.startswith(tuple(options.contenders.split(",")))]
+    if unknown or not names:
+        sys.exit(f"nothing is called {', '.join(sorted(unknown)) or options.contenders}; see --help")
+    with contextlib.closing(Workers(options)) as workers:
+        agreeing = gate(workers, names)
+        results = []
+        for what in options.measure.split(","):
+            points = [int(point) for point in options.points.split(",")] if options.points else MEASURES[what][0]
+            results += measure(workers, list(agreeing), what, points, options.rounds)
+    if options.out:
+        pathlib.Path(options.out).parent.mkdir(parents=True, exist_ok=True)
+        with open(options.out, "w", encoding="utf-8") as file:
+            json.dump({"machine": machine(), "model": os.path.basename(options.model), "gate": agreeing, "results": results}, file, indent=1)
+
+
+if __name__ == "__main__":
+    main()
