@@ -1,11 +1,13 @@
 #include "mneme/cache/disk_tier.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstring>
 #include <filesystem>
@@ -90,6 +92,51 @@ TEST(DiskTier, FetchMapsAndReleaseGivesBack) {
   EXPECT_EQ(mapped_bytes(memory.data, kMany), kMany);
   tier.release(all);
   EXPECT_EQ(mapped_bytes(memory.data, kMany), 0);
+}
+
+/// Whether the system holds all pages of the range.
+bool in_page_cache(const std::byte* data, std::int64_t n_bytes) {
+  std::vector<unsigned char> pages(static_cast<std::size_t>((n_bytes + 4095) / 4096));
+  ::mincore(const_cast<std::byte*>(data), static_cast<std::size_t>(n_bytes), pages.data());
+  return std::ranges::all_of(pages, [](unsigned char page) { return page & 1; });
+}
+
+/// The system forgets what it holds of this process's files without a name.
+void drop_page_cache() {
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    const std::string target = std::filesystem::read_symlink(entry, gone).string();
+    if (target.find("(deleted)") == target.npos) continue;
+    const int fd = ::open(entry.path().c_str(), O_RDONLY | O_CLOEXEC);
+    ::fsync(fd);
+    ::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+    ::close(fd);
+  }
+}
+
+TEST(DiskTier, AdvisesTheSystemOnlyWhereAFetchHadToWait) {
+  DiskTier tier("");
+  constexpr std::int64_t kMany = 4 << 20, kHalf = kMany / 2;
+  const TierMemory memory = tier.take(kMany);
+  const auto bytes = pattern(kMany, 8);
+  tier.write(memory.data, bytes.data(), kMany, at::kCPU);
+  const ByteRange first[] = {{memory.data, kHalf}}, second[] = {{memory.data + kHalf, kHalf}};
+  tier.fetch(first);  // out of the page cache
+  tier.release(first);
+  drop_page_cache();
+  if (in_page_cache(memory.data + kHalf, kHalf)) GTEST_SKIP() << "files in memory are never cold";
+  tier.prefetch(second);
+  EXPECT_FALSE(in_page_cache(memory.data + kHalf, kHalf));
+  tier.fetch(first);  // off the disk; what lies behind it may be read ahead
+  tier.release(first);
+  tier.prefetch(second);
+  bool there = false;
+  for (int i = 0; i < 500 && !there; ++i) {
+    there = in_page_cache(memory.data + kHalf, kHalf);
+    if (!there) ::usleep(10000);
+  }
+  EXPECT_TRUE(there);
+  EXPECT_TRUE(holds(memory.data, bytes));
 }
 
 // A loaded cache has open blocks beside sealed ones in one private map.
