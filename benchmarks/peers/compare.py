@@ -41,6 +41,7 @@ CONTENDERS = {
     "openvino": ("openvino", "auto", "u8"),
     "onnxruntime": ("onnxruntime", "auto", "dynamic"),
     "transformers bfloat16": ("transformers", "bfloat16", "dynamic"),
+    "transformers packed": ("transformers", "auto", "dynamic"),
     "transformers quanto cache": ("transformers", "bfloat16", "quanto 4"),
 }
 REFERENCE = ("mneme", "float32", "dynamic")

@@ -35,9 +35,10 @@ class OpenVino(Peer):
 
     def read(self, ids, rows, cache, n_new):
         if cache not in self.pipelines:
-            self.pipelines[cache] = genai.LLMPipeline(
-                self.model, "CPU", INFERENCE_NUM_THREADS=self.threads, KV_CACHE_PRECISION=cache
-            )
+            scheduler = genai.SchedulerConfig()
+            scheduler.enable_prefix_caching = False  # or each round would read what the one before has read
+            properties = {"INFERENCE_NUM_THREADS": self.threads, "KV_CACHE_PRECISION": cache}
+            self.pipelines[cache] = genai.LLMPipeline(self.model, "CPU", scheduler_config=scheduler, **properties)
         return self.pipelines[cache], ids, rows
 
     def write(self, state, ids, n_new):

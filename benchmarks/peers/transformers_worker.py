@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""transformers, by its own forward pass and caches; a loop of ours, which spares it the work of generate()."""
+"""transformers, by its own forward pass and caches; a loop of ours, which spares it the work of generate(). In dtype auto a
+.gguf file's weights stay packed and it computes in float32; in any other they are made numbers when it loads."""
 import copy
 import os
 import time
@@ -9,7 +10,7 @@ import transformers
 
 from worker import Peer, Unsupported, serve
 
-DTYPES = {"bfloat16": torch.bfloat16, "float32": torch.float32}
+DTYPES = {"auto": torch.float32, "bfloat16": torch.bfloat16, "float32": torch.float32}
 
 
 class Transformers(Peer):
@@ -20,6 +21,7 @@ class Transformers(Peer):
         where = {"pretrained_model_name_or_path": model}
         if model.endswith(".gguf"):
             where = {"pretrained_model_name_or_path": os.path.dirname(model), "gguf_file": os.path.basename(model)}
+            where["quantization_config"] = transformers.GgufConfig(dequantize=dtype != "auto")
         self.model = transformers.AutoModelForCausalLM.from_pretrained(**where, dtype=DTYPES[dtype]).eval()
 
     def make_cache(self, name, n_tokens):

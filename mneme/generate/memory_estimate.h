@@ -30,7 +30,7 @@ struct MemoryEstimate {
 /// Reads the headers of a model's files, and loads nothing. For causal models and encoder-decoders (of which sources
 /// count as long as texts). Weights come out within some percent, caches at what a prompt of this length takes on its
 /// way (a static cache to the byte, others up to three blocks a layer above what they then hold), working memory within
-/// a factor of two. Throws what ModelConfig, Weights::open and plan_cache throw, and Error(kInvalidArgument) for a
+/// a factor of five. Throws what ModelConfig, Weights::open and plan_cache throw, and Error(kInvalidArgument) for a
 /// length or a batch below one.
 MemoryEstimate estimate_memory(const std::string& path, const MemoryRequest& request = {});
 
