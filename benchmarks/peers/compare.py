@@ -98,7 +98,8 @@ class Workers:
 
 
 def report(**line):
-    print(json.dumps({key: round(value, 3) if isinstance(value, float) else value for key, value in line.items()}), flush=True)
+    rounded = {key: round(value, 3) if isinstance(value, float) else value for key, value in line.items()}
+    print(json.dumps(rounded), flush=True)
 
 
 def text_ids(n):
@@ -128,19 +129,23 @@ def gate(workers, names):
     return agreeing
 
 
+def request(n_tokens, rows=1, new_tokens=1, cold=False):
+    return {"ids": text_ids(n_tokens), "rows": rows, "new_tokens": new_tokens, "cold": cold}
+
+
 # What is measured: the points, what is asked for at one, and the figure that counts.
 MEASURES = {
-    "decode": ([8, 1024, 4096, 7936], lambda n: {"ids": text_ids(n), "rows": 1, "new_tokens": 25, "cold": False}, "step_ms"),
-    "prefill": ([128, 512, 2048, 7936], lambda n: {"ids": text_ids(n), "rows": 1, "new_tokens": 1, "cold": True}, "prefill_ms"),
-    "reuse": ([7936], lambda n: {"ids": text_ids(n), "rows": 1, "new_tokens": 1, "cold": False}, "prefill_ms"),
-    "batch": ([1, 2, 4, 8, 16], lambda n: {"ids": text_ids(32), "rows": n, "new_tokens": 25, "cold": False}, "step_ms"),
+    "decode": ([8, 1024, 4096, 7936], lambda n: request(n, new_tokens=25), "step_ms"),
+    "prefill": ([128, 512, 2048, 7936], lambda n: request(n, cold=True), "prefill_ms"),
+    "reuse": ([7936], lambda n: request(n), "prefill_ms"),
+    "batch": ([1, 2, 4, 8, 16], lambda n: request(32, rows=n, new_tokens=25), "step_ms"),
 }
 
 
 def measure(workers, names, what, points, rounds):
-    _, request, figure = MEASURES[what]
+    _, request_at, figure = MEASURES[what]
     for point in points:
-        ask, times, peaks = request(point), {name: [] for name in names}, {}
+        ask, times, peaks = request_at(point), {name: [] for name in names}, {}
         if not ask["cold"]:  # the past is made before the rounds
             for name in names:
                 workers.of(CONTENDERS[name]).ask(cache=CONTENDERS[name][2], **ask)
@@ -153,7 +158,8 @@ def measure(workers, names, what, points, rounds):
         for name in filter(times.get, names):
             median = statistics.median(times[name])
             report(measure=what, at=point, contender=name, ms=median, rounds=len(times[name]))
-            yield {"measure": what, "at": point, "contender": name, "ms": median, "all_ms": times[name], "peak_mb": peaks[name]}
+            figures = {"ms": median, "all_ms": times[name], "peak_mb": peaks[name]}
+            yield {"measure": what, "at": point, "contender": name} | figures
 
 
 def machine():
@@ -186,7 +192,8 @@ def main():
     if options.out:
         pathlib.Path(options.out).parent.mkdir(parents=True, exist_ok=True)
         with open(options.out, "w", encoding="utf-8") as file:
-            json.dump({"machine": machine(), "model": os.path.basename(options.model), "gate": agreeing, "results": results}, file, indent=1)
+            about = {"machine": machine(), "model": os.path.basename(options.model), "gate": agreeing}
+            json.dump(about | {"results": results}, file, indent=1)
 
 
 if __name__ == "__main__":

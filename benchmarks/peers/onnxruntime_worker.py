@@ -24,7 +24,8 @@ def converted(model):
         if model.endswith(".gguf"):
             source = os.path.join(folder, "float32")
             where = {"pretrained_model_name_or_path": os.path.dirname(model), "gguf_file": os.path.basename(model)}
-            transformers.AutoModelForCausalLM.from_pretrained(**where).save_pretrained(source)
+            numbers = transformers.GgufConfig(dequantize=True)
+            transformers.AutoModelForCausalLM.from_pretrained(**where, quantization_config=numbers).save_pretrained(source)
             transformers.AutoTokenizer.from_pretrained(**where).save_pretrained(source)
         builder = [sys.executable, "-m", "onnxruntime_genai.models.builder", "-p", "int4", "-e", "cpu"]
         subprocess.run(builder + ["-i", source, "-o", folder, "-c", os.path.join(folder, "work")], check=True)
@@ -38,9 +39,7 @@ class OnnxRuntime(Peer):
         if dtype != "auto":
             raise SystemExit(f"this worker's weights are int4; {dtype} is not to be had")
         config = genai.Config(converted(model))
-        config.overlay(
-            '{"model": {"decoder": {"session_options": {"intra_op_num_threads": %d}}}}' % threads
-        )
+        config.overlay('{"model": {"decoder": {"session_options": {"intra_op_num_threads": %d}}}}' % threads)
         self.model = genai.Model(config)
 
     def read(self, ids, rows, cache, n_new):

@@ -1,0 +1,116 @@
+"""benchmarks/peers/compare.py and benchmarks/report.py, with workers that only pretend to compute."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+sys.path.insert(0, str(BENCHMARKS))
+sys.path.insert(0, str(BENCHMARKS / "peers"))
+import report
+import worker
+
+# Called as mneme_worker with <model> <dtype> <threads>, or as the peers' Python with a script before those.
+PRETENDER = """#!{python}
+import json, sys
+library = sys.argv[1] if sys.argv[1].endswith("_worker.py") else "mneme"
+if "onnxruntime" in library:
+    sys.exit("not installed")
+print(json.dumps({{"version": "1", "load_ms": 2.0}}), flush=True)
+for line in sys.stdin:
+    asked = json.loads(line)
+    first = 8 if asked["cache"] == "q4_0 flash" else 7
+    said = {{"ids": [first] * asked["new_tokens"], "prefill_ms": 10.0, "step_ms": 4.0 if "llama" in library else 2.0, "peak_mb": 5.0}}
+    if asked["cache"] == "q8_0 flash":
+        said = {{"unsupported": "no such cache"}}
+    print(json.dumps(said), flush=True)
+"""
+
+
+class CompareTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.pretender = os.path.join(self.folder.name, "pretender")
+        Path(self.pretender).write_text(PRETENDER.format(python=sys.executable), encoding="utf-8")
+        os.chmod(self.pretender, 0o755)
+        self.out = os.path.join(self.folder.name, "deep", "peers.json")
+
+    def tearDown(self):
+        self.folder.cleanup()
+
+    def compare(self, *more):
+        command = [sys.executable, BENCHMARKS / "peers" / "compare.py", "--worker", self.pretender, "--python", self.pretender]
+        return subprocess.run([*command, "--rounds", "3", "--out", self.out, *more], capture_output=True, text=True, check=False)
+
+    def test_contenders_that_fail_the_gate_are_left_out_and_the_others_measured(self):
+        done = self.compare("--contenders", "mneme,llama.cpp,onnxruntime", "--measure", "decode,prefill", "--points", "8,64")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertIn({"left_out": "llama.cpp q8_0 cache", "reason": "no such cache"}, lines)
+        self.assertTrue(any(line.get("left_out") == "onnxruntime" for line in lines), lines)
+        self.assertIn({"gate": "llama.cpp q4_0 cache", "equal_tokens": 0, "of": 16}, lines)
+        with open(self.out, encoding="utf-8") as file:
+            run = json.load(file)
+        self.assertEqual(run["gate"]["llama.cpp"], 16)
+        names = {result["contender"] for result in run["results"]}
+        self.assertLessEqual({"mneme", "mneme static", "llama.cpp", "llama.cpp flash"}, names)
+        self.assertFalse(names & {"llama.cpp q8_0 cache", "llama.cpp q4_0 cache", "onnxruntime", "openvino"})
+        for result in run["results"]:
+            self.assertEqual(len(result["all_ms"]), 3)
+        self.check_report(run)
+
+    def check_report(self, run):
+        text = report.table(run["results"], "decode")
+        self.assertIn("| mneme | 500 | 500 |", text)
+        self.assertIn("| llama.cpp | 250 (×2.0) | 250 (×2.0) |", text)
+        decode = [result for result in run["results"] if result["measure"] == "decode"]
+        self.assertIn("Writing, by tokens so far", report.picture(decode, "decode", "a machine"))
+
+    def test_unknown_names_are_refused(self):
+        for arguments in (("--contenders", "nobody"), ("--measure", "sleep")):
+            done = self.compare(*arguments)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("nothing is called", done.stderr)
+
+
+class Counting(worker.Peer):
+    """Writes its number of forks; a state is the list of what was read."""
+
+    n_read = 0
+
+    def read(self, ids, rows, cache, n_new):
+        if cache == "none":
+            raise worker.Unsupported("none")
+        self.n_read += 1
+        return list(ids)
+
+    def fork(self, state):
+        return list(state)
+
+    def write(self, state, ids, n_new):
+        state += ids
+        return [len(state)] * n_new, [float(i) for i in range(n_new)]
+
+
+class WorkerTest(unittest.TestCase):
+    def test_a_past_is_made_once_for_each_cache_and_never_changed(self):
+        peer, kept = Counting(), {}
+        ask = {"ids": [1, 2, 3], "rows": 1, "new_tokens": 5, "cold": False}
+        for cache in ("a", "b", "a", "b", "a"):
+            self.assertEqual(worker.answer(peer, kept, ask | {"cache": cache})["ids"], [3] * 5)
+        self.assertEqual(peer.n_read, 2)
+        self.assertEqual(worker.answer(peer, kept, ask | {"cache": "a", "cold": True})["ids"], [3] * 5)
+        self.assertEqual(worker.answer(peer, kept, ask | {"cache": "a", "ids": [1, 2]})["ids"], [2] * 5)
+        self.assertEqual(peer.n_read, 4)
+        self.assertEqual(worker.answer(peer, kept, ask | {"cache": "a"})["step_ms"], 1e3)
+        with self.assertRaises(worker.Unsupported):
+            worker.answer(peer, kept, ask | {"cache": "none"})
+
+
+if __name__ == "__main__":
+    unittest.main()
