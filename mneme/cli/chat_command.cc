@@ -151,6 +151,7 @@ int run(Flags& flags, Console& console) {
   tasks::ChatRequest& request = flags.chat;
   request.options = flags.generate.options;
   request.generation_config = flags.generate.generation_config;
+  request.json_schema = flags.generate.json_schema;
   request.model.path = find_model(request.model.path);
   console.progress("loading " + request.model.path);
   const std::unique_ptr<tasks::Chat> chat = load_tasks().open_chat(request);

@@ -45,6 +45,8 @@ ChatSession::ChatSession(std::shared_ptr<const CausalLM> model, std::shared_ptr<
     : model_(std::move(model)), tokenizer_(std::move(tokenizer)), options_(std::move(options)) {
   check(tokenizer_->has_chat_template(), ErrorKind::kInvalidArgument,
         "{} comes without a chat template; use generate() on texts of your own making", model_->config().name);
+  check(options_.max_context.value_or(1) >= 1, ErrorKind::kInvalidArgument,
+        "max_context is {}; a context holds one token or more", options_.max_context.value_or(1));
   check(options_.sink_tokens >= 0, ErrorKind::kInvalidArgument, "sink_tokens is {}; it cannot be below 0",
         options_.sink_tokens);
   tree_ = std::make_shared<PrefixTree>(PrefixTreeOptions{.max_bytes = options_.max_cache_bytes});
@@ -100,6 +102,15 @@ GenerateOutput ChatSession::read(const std::vector<std::int64_t>& ids, Cache& ca
 
 /// What will be read: everything so far and what is said now, without what the context has no room for.
 ChatSession::State ChatSession::next_turn(const std::string& said, ChatReply& reply) const {
+  const GenerateOptions& o = options_.generate;
+  check(o.use_cache.value_or(true), ErrorKind::kInvalidArgument,
+        "a chat keeps a cache; use_cache = false goes with generate() alone");
+  const bool counts = o.json_constraint || o.forced_bos_token_id || o.forced_eos_token_id || o.begin_suppress_tokens ||
+                      o.exponential_decay_length_penalty || o.guidance_scale.value_or(1) != 1;
+  check(options_.full_context != FullContext::kSlide || !counts, ErrorKind::kInvalidArgument,
+        "a context that slides begins an answer anew, so nothing that counts from its first token goes with it: JSON "
+        "schemas, forced and suppressed tokens, exponential_decay_length_penalty, guidance_scale; choose another "
+        "full_context");
   State next{.messages = now_.messages};
   next.messages.push_back({.role = "user", .content = said});
   const auto render = [&] {
@@ -134,7 +145,10 @@ void ChatSession::slide(std::vector<std::int64_t>& ids, ChatReply& reply) const 
 std::shared_ptr<Cache> ChatSession::cache_of(const std::vector<std::int64_t>& ids, const GenerateOptions& options,
                                              ChatReply& reply) {
   std::optional<PrefixTree::Hit> hit = tree_->find(ids);
-  const GenerationSettings settings = resolve(options, model_->generation_config(), std::ssize(ids), 1);
+  GenerateOptions making = options;
+  const bool is_static = making.cache_implementation.value_or("").ends_with("static");
+  if (is_static && !making.max_cache_len) making.max_cache_len = limit();  // later turns go on in it
+  const GenerationSettings settings = resolve(making, model_->generation_config(), std::ssize(ids), 1);
   const auto cache = std::make_shared<Cache>(hit ? std::move(hit->cache) : make_cache(model_->config(), settings));
   if (reply.prompt_tokens == 0) {  // not an answer that goes on
     reply.prompt_tokens = std::ssize(ids);
@@ -151,15 +165,23 @@ std::shared_ptr<Cache> ChatSession::cache_of(const std::vector<std::int64_t>& id
 void ChatSession::answer(State& next, const std::function<void(std::string_view)>& write,
                          const std::function<bool()>& cancelled, ChatReply& reply) {
   GenerateOptions options = options_.generate;
-  std::int64_t n_left =
-      options.max_new_tokens.value_or(model_->generation_config().max_new_tokens.value_or(kDefaultNewTokens));
+  std::int64_t n_left = options.max_length ? std::max<std::int64_t>(1, *options.max_length - std::ssize(next.ids))
+                                           : model_->generation_config().max_new_tokens.value_or(kDefaultNewTokens);
+  n_left = options.max_new_tokens.value_or(n_left);
   options.cancelled = cancelled;
-  options.tokenizer_decode = [&](const std::vector<std::int64_t>& some) { return text_of(some); };
+  std::vector<std::int64_t> written, ids = next.ids;
+  std::int64_t n_of_part = 0;
+  // A stop string may begin before the context slid: the first tokens of a part are shown with the last ones before.
+  options.tokenizer_decode = [&](const std::vector<std::int64_t>& some) {
+    if (std::ssize(some) != n_of_part || written.empty()) return text_of(some);
+    std::vector<std::int64_t> all(written.end() - std::min<std::ptrdiff_t>(64, std::ssize(written)), written.end());
+    all.insert(all.end(), some.begin(), some.end());
+    return text_of(all);
+  };
   TextStreamer streamer(tokenizer_->tokenizer(), [&](std::string_view piece) {
     reply.text += piece;
     if (write) write(piece);
   });
-  std::vector<std::int64_t> written, ids = next.ids;
   while (true) {
     options.max_new_tokens = std::min(n_left, limit() - std::ssize(ids));
     const std::shared_ptr<Cache> cache = cache_of(ids, options, reply);
@@ -173,7 +195,11 @@ void ChatSession::answer(State& next, const std::function<void(std::string_view)
     part.cache_implementation.reset();  // the cache is made
     part.max_cache_len.reset();
     part.cache_config = {};
-    part.on_token = streamer.callback();
+    n_of_part = 0;
+    part.on_token = [&, stream = streamer.callback()](std::int64_t sequence, std::int64_t id) {
+      ++n_of_part;
+      stream(sequence, id);
+    };
     const GenerateOutput output = model_->generate(tensor_of(ids), part, cache.get());
     const std::vector<std::int64_t>& added = output.new_tokens[0];
     ids.insert(ids.end(), added.begin(), added.end());
@@ -186,6 +212,13 @@ void ChatSession::answer(State& next, const std::function<void(std::string_view)
     reply.decode_ms += output.decode_ms;
     reply.finish_reason = output.finish_reasons[0];
     if (options_.full_context != FullContext::kSlide || reply.finish_reason != "length" || n_left <= 0) break;
+    if (options.max_time) {
+      *options.max_time -= (output.prefill_ms + output.decode_ms) / 1e3;
+      if (*options.max_time <= 0) {
+        reply.finish_reason = "time";
+        break;
+      }
+    }
     slide(ids, reply);
     options.seed = output.seed + 1;  // other draws than those of the part before
     if (options.min_new_tokens) *options.min_new_tokens -= std::min(*options.min_new_tokens, std::ssize(added));
@@ -207,8 +240,11 @@ ChatReply ChatSession::say(const std::string& said, const std::function<void(std
 
 bool ChatSession::undo() {
   if (before_.empty()) return false;
+  const auto system = std::ranges::find_if(now_.messages, is_system);
+  std::string told = system == now_.messages.end() ? "" : system->content;
   now_ = std::move(before_.back());
   before_.pop_back();
+  set_system_prompt(std::move(told));  // no part of the turn
   return true;
 }
 

@@ -49,8 +49,8 @@ struct ChatReply {
 /// that the model wrote, even where a tokenizer would write its text with others.
 class ChatSession {
  public:
-  /// Model and tokenizer are shared. Throws Error(kInvalidArgument) for a tokenizer without a chat template or a
-  /// negative number of sinks.
+  /// Model and tokenizer are shared. Throws Error(kInvalidArgument) for a tokenizer without a chat template, a context
+  /// below one token or a negative number of sinks.
   ChatSession(std::shared_ptr<const CausalLM> model, std::shared_ptr<const TextTokenizer> tokenizer,
               ChatOptions options = {});
 
@@ -63,7 +63,7 @@ class ChatSession {
   ChatReply say(const std::string& text, const std::function<void(std::string_view)>& write = {},
                 const std::function<bool()>& cancelled = {});
 
-  /// Takes back the last turn: as if it had never been said. False if there is none.
+  /// Takes back the last turn: as if it had never been said. The system prompt stays. False if there is none.
   bool undo();
   /// Another conversation that begins like this one and shares what is cached.
   ChatSession fork() const { return *this; }
@@ -78,9 +78,9 @@ class ChatSession {
   /// Writes messages and ids to `path`, and the cache to `path`.safetensors; each appears when it is whole. Throws
   /// Error(kIo).
   void save(const std::string& path) const;
-  /// Becomes what was saved. A cache that is gone, damaged, of another text, model or kind than this session's is left
-  /// out with a warning: what the conversation holds is then computed again with the next turn. Throws Error(kIo),
-  /// Error(kCorruptData) for the conversation itself; nothing changes then.
+  /// Becomes what was saved. A cache that is gone, damaged, of another text or model, or of another kind than the
+  /// options name, is left out with a warning: what the conversation holds is then computed again with the next turn.
+  /// Throws Error(kIo), Error(kCorruptData) for the conversation itself; nothing changes then.
   void load(const std::string& path);
 
  private:

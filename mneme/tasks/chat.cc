@@ -5,6 +5,7 @@
 
 #include "mneme/base/error.h"
 #include "mneme/generate/chat_session.h"
+#include "mneme/generate/json_constraint.h"
 #include "mneme/generate/option_keys.h"
 #include "mneme/tasks/loaded.h"
 
@@ -130,7 +131,11 @@ std::unique_ptr<Chat> open_chat(const ChatRequest& request) {
                       .max_context = request.max_context,
                       .full_context = full_context_of(request.full_context),
                       .sink_tokens = request.sink_tokens};
+  std::optional<JsonSchema> schema;
+  if (!request.json_schema.empty()) schema = JsonSchema::parse(request.json_schema, "--json-schema");
   const Loaded loaded = load(request.model, TokenizerNeed::kRequired);
+  if (schema)
+    options.generate.json_constraint = std::make_shared<const JsonConstraint>(*schema, loaded.tokenizer->tokenizer());
   check(loaded.causal() != nullptr, ErrorKind::kInvalidArgument,
         "{} is an encoder-decoder, which has no conversations; use mneme generate", loaded.name);
   return std::make_unique<Conversations>(request, std::move(options), loaded);

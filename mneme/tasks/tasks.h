@@ -96,6 +96,7 @@ struct ChatRequest {
   std::string generation_config;  ///< as in GenerateRequest
   std::string system_prompt;
   std::optional<std::int64_t> max_context;  ///< tokens of all turns
+  std::string json_schema;                  ///< as in GenerateRequest
   std::string full_context = "refuse";      ///< or "drop-oldest" turns, or "slide" (FullContext)
   std::int64_t sink_tokens = 4;             ///< of a context that slides
 };

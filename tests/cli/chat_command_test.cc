@@ -68,6 +68,8 @@ TEST_F(ChatCommandTest, AFullContextIsRefusedOrForgetsTheOldest) {
   EXPECT_THAT(chat(lines, {"--max-context", "90", "--full-context", "drop-oldest"}).err,
               HasSubstr("old turns dropped"));
   EXPECT_THAT(chat(lines, {"--max-context", "90", "--full-context", "slide"}).err, HasSubstr("tokens slid away"));
+  EXPECT_THAT(refused({"chat", "--model", model_->path(), "--max-context", "-5"}), HasSubstr("max_context"));
+  EXPECT_THAT(refused({"chat", "--model", model_->path(), "--json-schema", "{\"type\": 3}"}), HasSubstr("json-schema"));
   EXPECT_THAT(refused({"chat", "--model", model_->path(), "--full-context", "forget"}), HasSubstr("drop-oldest"));
 }
 

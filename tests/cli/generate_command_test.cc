@@ -314,6 +314,23 @@ TEST_F(GenerateCommandTest, APromptCacheKeepsATextFromOneCallToTheNext) {
   EXPECT_EQ(next["sequences"], with(longer)["sequences"]);
   EXPECT_EQ(last["sequences"], with(other)["sequences"]);
 
+  // Windows and states go back as well.
+  for (const char* name : {"mistral_window8", "mamba"}) {
+    const Arguments call = {"generate", "--model",      testing::test_data("models/") + name,
+                            "--ids",    shorter,        "--max-new-tokens",
+                            "30",       "--ignore-eos", "--prompt-cache",
+                            file + name};
+    const Json cold = run_json(call), warm = run_json(call);
+    EXPECT_EQ(warm["usage"]["cached_tokens"], 7) << name;
+    EXPECT_EQ(warm["sequences"], cold["sequences"]) << name;
+  }
+  with(shorter, {"--cache-implementation", "static", "--prompt-cache", file + "static"});
+  EXPECT_THAT(refused(generate({"--ids", longer, "--max-new-tokens", "30", "--prompt-cache", file + "static"})),
+              HasSubstr("static cache of 16"));
+  EXPECT_THAT(refused(generate({"--ids", "5", "--prompt-cache", file, "--offload-if-out-of-memory"})),
+              HasSubstr("exclude"));
+  EXPECT_THAT(refused(generate({"--ids", "5", "--prompt-cache", "/nowhere/at/all"})), HasSubstr("/nowhere/at/all"));
+
   const std::string kept = testing::read_file(file);
   EXPECT_THAT(
       refused({"generate", "--model", model_->path(), "--ids", "5", "--dtype", "bfloat16", "--prompt-cache", file}),

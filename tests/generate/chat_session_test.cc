@@ -210,6 +210,53 @@ TEST_F(ChatSessionTest, AContextThatSlidesGoesOnInTheMiddleOfAnAnswer) {
   EXPECT_EQ(many.say("half of the context stays").new_tokens, 200);
 }
 
+/// From one part of an answer to the next: a stop string over the border, and time.
+TEST_F(ChatSessionTest, WhatEndsAnAnswerSpansTheParts) {
+  const ChatOptions slides{.max_context = 80, .full_context = FullContext::kSlide};
+  const ChatReply free = chat({.max_new_tokens = 150}, slides).say("hello");
+  ChatSession first = chat({.max_new_tokens = 150}, slides);
+  const std::int64_t n_first = 80 - first.say("hello").prompt_tokens;  // tokens of the first part
+  ChatSession whole = chat({.max_new_tokens = n_first}, slides);
+  const std::string before = whole.say("hello").text;
+  ASSERT_TRUE(free.text.starts_with(before));
+  const std::string across = free.text.substr(before.size() - 2, 4);
+  const std::size_t earliest = free.text.find(across);
+  const ChatReply stopped = chat({.max_new_tokens = 150, .stop_strings = {across}}, slides).say("hello");
+  EXPECT_EQ(stopped.finish_reason, "stop");
+  EXPECT_EQ(stopped.text.find(across), earliest);
+  EXPECT_LT(stopped.new_tokens, n_first + 8);
+
+  ChatSession hurried = chat({.max_new_tokens = 1'000'000, .max_time = 0.2}, slides);
+  const ChatReply late = hurried.say("hello");
+  EXPECT_EQ(late.finish_reason, "time");
+  EXPECT_LT(late.decode_ms + late.prefill_ms, 5000);
+  for (const GenerateOptions& counts :
+       {GenerateOptions{.forced_eos_token_id = Ids{2}}, GenerateOptions{.guidance_scale = 2}})
+    thrown(ErrorKind::kInvalidArgument, [&, &o = counts] { chat(o, slides).say("hi"); });
+}
+
+TEST_F(ChatSessionTest, AStaticCacheHoldsTheWholeContext) {
+  ChatSession session = chat({.cache_implementation = "static"}, {.max_context = 200}), grows = chat();
+  for (const char* text : {"one", "two", "three"}) EXPECT_EQ(session.say(text).text, grows.say(text).text);
+  EXPECT_EQ(session.cache()->max_length(), 200);
+}
+
+TEST_F(ChatSessionTest, OptionsThatNoChatCanHaveAreRefused) {
+  thrown(ErrorKind::kInvalidArgument, [&] { chat({.use_cache = false}).say("hi"); });
+  for (const std::int64_t n : {-100, -5, 0})
+    EXPECT_THAT(thrown(ErrorKind::kInvalidArgument, [&] { chat({}, {.max_context = n}); }), HasSubstr("max_context"));
+}
+
+TEST_F(ChatSessionTest, TheSystemPromptIsNoPartOfATurn) {
+  ChatSession session = chat();
+  session.set_system_prompt("S");
+  session.say("one");
+  session.set_system_prompt("Be brief.");
+  session.undo();
+  EXPECT_EQ(session.messages().at(0).content, "Be brief.");
+  EXPECT_EQ(session.messages().size(), 1u);
+}
+
 TEST_F(ChatSessionTest, AnAnswerThatIsCancelledWhileTheContextSlidesIsKept) {
   ChatSession session = chat({.max_new_tokens = 500}, {.max_context = 80, .full_context = FullContext::kSlide});
   for (int most = 1; most < 130; most += 7) {
