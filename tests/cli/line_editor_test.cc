@@ -30,7 +30,9 @@ class Typist {
   Typist(const Typist&) = delete;
   Typist& operator=(const Typist&) = delete;
 
+  /// Some time after what came before, as people do: the editor waits for a key by then.
   void type(const std::string& keys) const {
+    ::usleep(400'000);
     ASSERT_EQ(::write(terminal_, keys.data(), keys.size()), std::ssize(keys));
   }
 
