@@ -10,8 +10,9 @@ figures: all ways write the same ids.
 import argparse
 import json
 import statistics
-import subprocess
 import sys
+
+from program import generate
 
 STORY = (
     "The lighthouse keeper wrote down every ship that passed, its flag, its course and the hour of the night, and when "
@@ -24,15 +25,8 @@ PROMPTS = {
 
 
 def run(options, prompt, more):
-    command = [options.mneme, "generate", *prompt, "--max-new-tokens", "96", "--ignore-eos", "--json"]
-    if options.model:
-        command += ["--model", options.model]
-    if options.cache_config:
-        command += ["--cache-config", options.cache_config]
-    done = subprocess.run(command + more, capture_output=True, text=True, check=False)
-    if done.returncode:
-        sys.exit(f"{options.mneme} ended with {done.returncode}: {done.stderr.strip()}")
-    output = json.loads(done.stdout)
+    cache = ["--cache-config", options.cache_config] if options.cache_config else []
+    output = generate(options, [*prompt, "--max-new-tokens", "96", *cache, *more])
     new = output["usage"]["new_tokens"]
     return {
         "ms": output["timing"]["decode_ms"] / (new - 1),

@@ -10,25 +10,19 @@ before the figures: both write the same ids.
 import argparse
 import json
 import statistics
-import subprocess
 import sys
 
 import plot
+from program import generate
 
 
 def step(options, n_tokens, n_new, with_cache):
     """Milliseconds a new token behind n_tokens, and the ids that were written."""
     ids = ",".join(str(100 + 7 * i % 2000) for i in range(n_tokens))
-    command = [options.mneme, "generate", "--ids", ids, "--max-new-tokens", str(n_new), "--ignore-eos", "--json"]
-    command += ["--dtype", options.dtype]
-    if options.model:
-        command += ["--model", options.model]
-    if not with_cache:
-        command.append("--no-use-cache")
-    run = subprocess.run(command, capture_output=True, text=True, check=False)
-    if run.returncode:
-        sys.exit(f"{options.mneme} ended with {run.returncode}: {run.stderr.strip()}")
-    output = json.loads(run.stdout)
+    no_cache = [] if with_cache else ["--no-use-cache"]
+    output = generate(
+        options, ["--ids", ids, "--max-new-tokens", str(n_new), "--dtype", options.dtype, *no_cache]
+    )
     return output["timing"]["decode_ms"] / (n_new - 1), output["sequences"][0][n_tokens:]
 
 

@@ -52,7 +52,7 @@ class Worker {
     const at::Tensor prompts = at::tensor(ids, at::kLong).unsqueeze(0).repeat({rows, 1});
     const auto most_tokens = static_cast<std::int64_t>(ids.size()) + n_new;
     mneme::Cache cache = request.at("cold").get<bool>() ? make_cache(*model_, name, most_tokens)
-                                                        : past_of(name, ids, rows, most_tokens).copy();
+                                                        : past_of(name, ids, prompts, most_tokens).copy();
     const mneme::GenerateOutput output = generate(prompts, n_new, cache);
     rusage usage{};
     getrusage(RUSAGE_SELF, &usage);
@@ -71,15 +71,15 @@ class Worker {
   }
 
   /// A cache that holds all ids but the last; those of one request are kept until other ids are asked about.
-  const mneme::Cache& past_of(const std::string& name, const Ids& ids, std::int64_t rows, std::int64_t most_tokens) {
-    if (ids != past_ids_ || rows != past_rows_) pasts_.clear();
-    past_ids_ = ids, past_rows_ = rows;
-    const auto [past, is_new] = pasts_.try_emplace(name, make_cache(*model_, name, most_tokens));
-    if (is_new) {
-      const at::Tensor prompts = at::tensor(ids, at::kLong).unsqueeze(0).repeat({rows, 1});
-      generate(prompts.narrow(1, 0, prompts.size(1) - 1), 0, past->second);
-    }
-    return past->second;
+  const mneme::Cache& past_of(const std::string& name, const Ids& ids, const at::Tensor& prompts,
+                              std::int64_t most_tokens) {
+    if (ids != past_ids_ || prompts.size(0) != past_rows_) pasts_.clear();
+    past_ids_ = ids, past_rows_ = prompts.size(0);
+    const auto known = pasts_.find(name);
+    if (known != pasts_.end()) return known->second;
+    mneme::Cache& past = pasts_.emplace(name, make_cache(*model_, name, most_tokens)).first->second;
+    generate(prompts.narrow(1, 0, prompts.size(1) - 1), 0, past);
+    return past;
   }
 
   std::shared_ptr<const mneme::CausalLM> model_;

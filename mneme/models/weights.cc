@@ -238,15 +238,13 @@ std::vector<std::string> Weights::unused() const {
 
 std::int64_t Weights::fingerprint() const {
   constexpr std::size_t kSample = 256;
-  const std::map<std::string_view, const Entry*> sorted = [&] {
-    std::map<std::string_view, const Entry*> result;
-    for (const auto& [name, entry] : entries_) result.emplace(name, &entry);
-    return result;
-  }();
+  std::vector<const StoredTensor*> sorted = tensors();
+  std::ranges::sort(sorted, {}, &StoredTensor::name);
   std::string text;
-  for (const auto& [name, entry] : sorted) {
-    const StoredTensor& tensor = entry->tensor;
-    text += fmt::format("{} {} [{}] {} ", name, name_of(tensor.storage), fmt::join(tensor.shape, ", "), tensor.scale);
+  for (const StoredTensor* stored : sorted) {
+    const StoredTensor& tensor = *stored;
+    text += fmt::format("{} {} [{}] {} ", tensor.name, name_of(tensor.storage), fmt::join(tensor.shape, ", "),
+                        tensor.scale);
     const std::size_t n = std::min(kSample, tensor.data.size()), middle = (tensor.data.size() - n) / 2;
     for (const std::size_t begin : {std::size_t{0}, middle})
       text.append(reinterpret_cast<const char*>(tensor.data.data()) + begin, n);
