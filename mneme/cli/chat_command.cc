@@ -93,7 +93,8 @@ class Talk {
                     timing.at("decode_tokens_per_s").get<double>(), whole(cache, "length"),
                     static_cast<double>(whole(cache, "bytes") + whole(cache, "bytes_offloaded")) / 1e6);
     if (reply.at("finish_reason") != "stop") note += ", ended by " + reply.at("finish_reason").get<std::string>();
-    if (whole(reply, "turns_dropped") > 0) note += fmt::format(", {} old turns dropped", whole(reply, "turns_dropped"));
+    if (const std::int64_t n = whole(reply, "turns_dropped"); n > 0)
+      note += fmt::format(", {} old turn{} dropped", n, n == 1 ? "" : "s");
     if (whole(reply, "tokens_dropped") > 0)
       note += fmt::format(", {} tokens slid away", whole(reply, "tokens_dropped"));
     console_.note(note + "]");
@@ -130,8 +131,9 @@ class Talk {
       console_.write(chat_.drawing());
     } else if (command == "save") {
       needs("a file");
-      chat_.save(rest);
-      console_.note(fmt::format("kept in {0}, its cache in {0}.safetensors", rest));
+      const bool has_cache = chat_.save(rest);
+      console_.note("kept in " + rest +
+                    (has_cache ? ", its cache in " + rest + ".safetensors" : "; it has no cache yet"));
     } else if (command == "load") {
       needs("a file");
       chat_.load(rest);

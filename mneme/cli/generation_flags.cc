@@ -15,7 +15,7 @@ void add_length_flags(CLI::App& app, GenerateOptions& options) {
     add_number<std::int64_t>(app, name, member, what)->group("Length");
   };
   number("--max-new-tokens", options.max_new_tokens, "[generation_config.json, else by --max-length]");
-  number("--min-new-tokens", options.min_new_tokens, "No end of text before so many [0]");
+  number("--min-new-tokens", options.min_new_tokens, "No end-of-text token before so many [0]");
   number("--max-length", options.max_length, "Prompt and new tokens together [20]");
   add_number<double>(app, "--max-time", options.max_time, "Seconds after which no further token is made")
       ->group("Length")
@@ -25,7 +25,7 @@ void add_length_flags(CLI::App& app, GenerateOptions& options) {
       ->group("Length");
   app.add_option_function<std::vector<std::string>>(
          "--stop-strings", [&options](const std::vector<std::string>& texts) { options.stop_strings = texts; },
-         "Stop once the new text holds this; repeatable")
+         "Stop with the token that completes this; repeatable")
       ->group("Length")
       ->type_name("TEXT")
       ->expected(1)

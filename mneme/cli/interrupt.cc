@@ -1,7 +1,5 @@
 #include "mneme/cli/interrupt.h"
 
-#include <csignal>
-
 namespace mneme::cli {
 namespace {
 
@@ -13,13 +11,16 @@ extern "C" void on_interrupt(int) { interrupted = 1; }
 
 Interrupt::Interrupt() {
   interrupted = 0;
+  sigaction(SIGINT, nullptr, &before_);
   struct sigaction action {};
   action.sa_handler = on_interrupt;
-  action.sa_flags = SA_RESTART | SA_RESETHAND;  // reset: the second one does what it does to any program
+  action.sa_flags = SA_RESTART;
+  if (before_.sa_handler == SIG_DFL)
+    action.sa_flags |= SA_RESETHAND;  // the second one does what it does to any program
   sigaction(SIGINT, &action, nullptr);
 }
 
-Interrupt::~Interrupt() { std::signal(SIGINT, SIG_DFL); }
+Interrupt::~Interrupt() { sigaction(SIGINT, &before_, nullptr); }
 
 bool Interrupt::asked() noexcept { return interrupted != 0; }
 

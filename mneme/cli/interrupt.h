@@ -1,8 +1,11 @@
 #pragma once
 
+#include <csignal>
+
 namespace mneme::cli {
 
-/// While it lives, the first Ctrl-C asks to stop and the second one ends the process at once.
+/// While it lives, the first Ctrl-C asks to stop. The second one ends the process at once, unless somebody handled
+/// Ctrl-C before, as a LineEditor does: then it asks again.
 class Interrupt {
  public:
   Interrupt();
@@ -11,6 +14,9 @@ class Interrupt {
   Interrupt& operator=(const Interrupt&) = delete;
 
   static bool asked() noexcept;
+
+ private:
+  struct sigaction before_;
 };
 
 }  // namespace mneme::cli

@@ -1,6 +1,7 @@
 #include "mneme/generate/batch.h"
 
 #include <algorithm>
+#include <chrono>
 #include <functional>
 #include <numeric>
 
@@ -9,6 +10,35 @@
 #include "mneme/generate/prompts.h"
 
 namespace mneme {
+namespace {
+
+/// How many tokens of each prompt to read at a time: at most `most`, and, where somebody may cancel in between, about
+/// as many as take a quarter of a second.
+class Pace {
+ public:
+  Pace(std::int64_t most, bool may_be_cancelled)
+      : most_(most), least_(may_be_cancelled ? std::min(most, std::max(most / 16, kFewest)) : most), n_(least_) {}
+
+  std::int64_t n_tokens() const noexcept { return n_; }
+
+  /// Runs `read`, which reads such a piece.
+  template <class Read>
+  void time(const Read& read) {
+    const auto start = std::chrono::steady_clock::now();
+    read();
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+    const double fitting = static_cast<double>(n_) * kSeconds / std::max(took.count(), 1e-6);
+    n_ = fitting >= static_cast<double>(most_) ? most_ : std::max(least_, static_cast<std::int64_t>(fitting));
+  }
+
+ private:
+  static constexpr std::int64_t kFewest = 16;
+  static constexpr double kSeconds = 0.25;
+
+  std::int64_t most_, least_, n_;
+};
+
+}  // namespace
 
 Cache make_cache(const CacheShape& shape, const GenerationSettings& settings) {
   return Cache(shape, settings.use_cache ? cache_options_of(settings) : CacheOptions());
@@ -87,16 +117,17 @@ bool Batch::prefill() {
   const auto tell = [&] {
     if (options_.on_prefill) options_.on_prefill(done, prompt_tokens_);
   };
+  Pace pace(settings_.prefill_chunk_size, options_.cancelled != nullptr);
   for (bool more = true; more;) {
     tell();
     const std::vector<std::int64_t> held = cache_->lengths();
     more = false;
     for (std::size_t i = 0; i < sequences_.size(); ++i) {
       const std::int64_t left = sequences_[i].n_prompt() - (held.empty() ? 0 : held[i]);
-      counts[i] = std::min(left, settings_.prefill_chunk_size);
+      counts[i] = std::min(left, pace.n_tokens());
       more = more || left > counts[i];
     }
-    feed(counts);
+    pace.time([&] { feed(counts); });
     done += std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
     if (more && options_.cancelled && options_.cancelled()) return false;
   }

@@ -3,12 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "mneme/base/draft_file.h"
 #include "mneme/base/error.h"
-#include "mneme/base/json.h"
-#include "mneme/base/log.h"
 #include "mneme/generate/batch.h"
-#include "mneme/generate/saved_cache.h"
 #include "mneme/generate/streamer.h"
 
 namespace mneme {
@@ -36,8 +32,6 @@ at::Tensor tensor_of(const std::vector<std::int64_t>& ids) {
   return result;
 }
 
-std::string cache_path(const std::string& path) { return path + ".safetensors"; }
-
 }  // namespace
 
 ChatSession::ChatSession(std::shared_ptr<const CausalLM> model, std::shared_ptr<const TextTokenizer> tokenizer,
@@ -49,6 +43,8 @@ ChatSession::ChatSession(std::shared_ptr<const CausalLM> model, std::shared_ptr<
         "max_context is {}; a context holds one token or more", options_.max_context.value_or(1));
   check(options_.sink_tokens >= 0, ErrorKind::kInvalidArgument, "sink_tokens is {}; it cannot be below 0",
         options_.sink_tokens);
+  check(options_.full_context != FullContext::kSlide || limit() >= 2, ErrorKind::kInvalidArgument,
+        "a context of {} token cannot slide: one stays and one is written; give it more", limit());
   tree_ = std::make_shared<PrefixTree>(PrefixTreeOptions{.max_bytes = options_.max_cache_bytes});
 }
 
@@ -105,6 +101,9 @@ ChatSession::State ChatSession::next_turn(const std::string& said, ChatReply& re
   const GenerateOptions& o = options_.generate;
   check(o.use_cache.value_or(true), ErrorKind::kInvalidArgument,
         "a chat keeps a cache; use_cache = false goes with generate() alone");
+  check(o.num_return_sequences.value_or(1) == 1, ErrorKind::kInvalidArgument,
+        "a chat has one answer, num_return_sequences = {} goes with generate() alone",
+        o.num_return_sequences.value_or(1));
   const bool counts = o.json_constraint || o.forced_bos_token_id || o.forced_eos_token_id || o.begin_suppress_tokens ||
                       o.exponential_decay_length_penalty || o.guidance_scale.value_or(1) != 1;
   check(options_.full_context != FullContext::kSlide || !counts, ErrorKind::kInvalidArgument,
@@ -124,20 +123,25 @@ ChatSession::State ChatSession::next_turn(const std::string& said, ChatReply& re
     render();
     ++reply.n_turns_dropped;
   }
-  if (is_full() && options_.full_context == FullContext::kSlide) slide(next.ids, reply);
-  check(!is_full(), ErrorKind::kFailedPrecondition,
+  const bool slides = options_.full_context == FullContext::kSlide;
+  if (slides && is_full()) slide(next.ids, reply);
+  check(slides || !is_full(), ErrorKind::kFailedPrecondition,
         "the conversation has {} tokens and its context holds {}, {} of them for an answer; take turns back "
         "(/undo), or let old ones go (--full-context drop-oldest or slide)",
         next.ids.size(), most, kRoomForAnAnswer);
   return next;
 }
 
-/// The first tokens stay, and as many of the newest as fill half of the rest of the context.
+std::int64_t ChatSession::n_sinks() const { return std::min(options_.sink_tokens, limit() / 2); }
+
+/// Half of the rest of the context.
+std::int64_t ChatSession::n_newest() const { return (limit() - n_sinks()) / 2; }
+
+/// The first tokens stay, and the newest.
 void ChatSession::slide(std::vector<std::int64_t>& ids, ChatReply& reply) const {
-  const std::int64_t sinks = std::min(options_.sink_tokens, limit() / 2), newest = (limit() - sinks) / 2;
-  const std::int64_t n_gone = std::ssize(ids) - sinks - newest;
+  const std::int64_t n_gone = std::ssize(ids) - n_sinks() - n_newest();
   if (n_gone <= 0) return;
-  ids.erase(ids.begin() + sinks, ids.begin() + sinks + n_gone);
+  ids.erase(ids.begin() + n_sinks(), ids.begin() + n_sinks() + n_gone);
   reply.n_tokens_dropped += n_gone;
 }
 
@@ -161,67 +165,74 @@ std::shared_ptr<Cache> ChatSession::cache_of(const std::vector<std::int64_t>& id
   return prompt.finish_reasons[0] == "cancelled" ? nullptr : cache;
 }
 
+/// What an answer to so many tokens may have.
+std::int64_t ChatSession::most_new_tokens(std::int64_t n_said) const {
+  const GenerateOptions& o = options_.generate;
+  if (o.max_new_tokens) return *o.max_new_tokens;
+  if (o.max_length) return std::max<std::int64_t>(1, *o.max_length - n_said);
+  return model_->generation_config().max_new_tokens.value_or(kDefaultNewTokens);
+}
+
+/// Writes behind the ids as much as the options say, and `next` becomes what is then known. Nothing if it was cancelled
+/// before the first token.
+std::optional<GenerateOutput> ChatSession::write_part(State& next, std::vector<std::int64_t>& ids,
+                                                      const GenerateOptions& options, ChatReply& reply) {
+  const std::shared_ptr<Cache> cache = cache_of(ids, options, reply);
+  if (!cache) return std::nullopt;
+  GenerateOptions writing = options;
+  writing.cache_implementation.reset();  // the cache is made
+  writing.max_cache_len.reset();
+  writing.cache_config = {};
+  writing.num_return_sequences = 1;  // whatever the model's own file says
+  GenerateOutput output = model_->generate(tensor_of(ids), writing, cache.get());
+  ids.insert(ids.end(), output.new_tokens[0].begin(), output.new_tokens[0].end());
+  next.ids = ids;
+  next.cache = cache;
+  remember(ids, *cache);
+  reply.prefill_ms += output.prefill_ms;
+  reply.decode_ms += output.decode_ms;
+  reply.finish_reason = output.finish_reasons[0];
+  return output;
+}
+
+/// What is left to the next part of an answer. False if that is nothing.
+bool ChatSession::goes_on(GenerateOptions& options, const GenerateOutput& part, ChatReply& reply) const {
+  if (options_.full_context != FullContext::kSlide || reply.finish_reason != "length") return false;
+  if (options.max_time) {
+    *options.max_time -= (part.prefill_ms + part.decode_ms) / 1e3;
+    if (*options.max_time <= 0) reply.finish_reason = "time";
+  }
+  const std::int64_t n_written = std::ssize(part.new_tokens[0]);
+  if (options.min_new_tokens) *options.min_new_tokens -= std::min(*options.min_new_tokens, n_written);
+  options.seed = part.seed + 1;  // other draws than those of the part before
+  return reply.finish_reason == "length";
+}
+
 /// Writes an answer behind next.ids. Where the context fills up on the way, it slides and the answer goes on.
 void ChatSession::answer(State& next, const std::function<void(std::string_view)>& write,
                          const std::function<bool()>& cancelled, ChatReply& reply) {
-  GenerateOptions options = options_.generate;
-  std::int64_t n_left = options.max_length ? std::max<std::int64_t>(1, *options.max_length - std::ssize(next.ids))
-                                           : model_->generation_config().max_new_tokens.value_or(kDefaultNewTokens);
-  n_left = options.max_new_tokens.value_or(n_left);
-  options.cancelled = cancelled;
-  std::vector<std::int64_t> written, ids = next.ids;
-  std::int64_t n_of_part = 0;
-  // A stop string may begin before the context slid: the first tokens of a part are shown with the last ones before.
-  options.tokenizer_decode = [&](const std::vector<std::int64_t>& some) {
-    if (std::ssize(some) != n_of_part || written.empty()) return text_of(some);
-    std::vector<std::int64_t> all(written.end() - std::min<std::ptrdiff_t>(64, std::ssize(written)), written.end());
-    all.insert(all.end(), some.begin(), some.end());
-    return text_of(all);
-  };
   TextStreamer streamer(tokenizer_->tokenizer(), [&](std::string_view piece) {
     reply.text += piece;
     if (write) write(piece);
   });
+  GenerateOptions options = options_.generate;
+  options.cancelled = cancelled;
+  options.on_token = streamer.callback();
+  options.tokenizer_decode = [&](const std::vector<std::int64_t>& some) { return text_of(some); };
+  std::vector<std::int64_t> ids = next.ids, written;
+  const std::int64_t most = most_new_tokens(std::ssize(ids));
   while (true) {
-    options.max_new_tokens = std::min(n_left, limit() - std::ssize(ids));
-    const std::shared_ptr<Cache> cache = cache_of(ids, options, reply);
-    if (!cache) {
-      check(!written.empty(), ErrorKind::kFailedPrecondition,
-            "cancelled before the first token of an answer; what was read is kept");
+    options.max_new_tokens = std::min(most - std::ssize(written), limit() - std::ssize(ids));
+    const std::optional<GenerateOutput> part = write_part(next, ids, options, reply);
+    check(part || !written.empty(), ErrorKind::kFailedPrecondition,
+          "cancelled before the first token of an answer; what was read is kept");
+    if (!part) {
       reply.finish_reason = "cancelled";
       break;
     }
-    GenerateOptions part = options;
-    part.cache_implementation.reset();  // the cache is made
-    part.max_cache_len.reset();
-    part.cache_config = {};
-    n_of_part = 0;
-    part.on_token = [&, stream = streamer.callback()](std::int64_t sequence, std::int64_t id) {
-      ++n_of_part;
-      stream(sequence, id);
-    };
-    const GenerateOutput output = model_->generate(tensor_of(ids), part, cache.get());
-    const std::vector<std::int64_t>& added = output.new_tokens[0];
-    ids.insert(ids.end(), added.begin(), added.end());
-    written.insert(written.end(), added.begin(), added.end());
-    n_left -= std::ssize(added);
-    next.ids = ids;
-    next.cache = cache;
-    remember(ids, *cache);
-    reply.prefill_ms += output.prefill_ms;
-    reply.decode_ms += output.decode_ms;
-    reply.finish_reason = output.finish_reasons[0];
-    if (options_.full_context != FullContext::kSlide || reply.finish_reason != "length" || n_left <= 0) break;
-    if (options.max_time) {
-      *options.max_time -= (output.prefill_ms + output.decode_ms) / 1e3;
-      if (*options.max_time <= 0) {
-        reply.finish_reason = "time";
-        break;
-      }
-    }
+    written.insert(written.end(), part->new_tokens[0].begin(), part->new_tokens[0].end());
+    if (std::ssize(written) >= most || !goes_on(options, *part, reply)) break;
     slide(ids, reply);
-    options.seed = output.seed + 1;  // other draws than those of the part before
-    if (options.min_new_tokens) *options.min_new_tokens -= std::min(*options.min_new_tokens, std::ssize(added));
   }
   streamer.end();
   next.text += text_of(written);
@@ -246,53 +257,6 @@ bool ChatSession::undo() {
   before_.pop_back();
   set_system_prompt(std::move(told));  // no part of the turn
   return true;
-}
-
-void ChatSession::save(const std::string& path) const {
-  if (now_.cache) save_cache(cache_path(path), *now_.cache, now_.ids, *model_);
-  Json messages = Json::array();
-  for (const ChatMessage& m : now_.messages) messages.push_back({{"role", m.role}, {"content", m.content}});
-  DraftFile draft(path);
-  const Json json{{"messages", messages}, {"ids", now_.ids}, {"text", now_.text}};
-  draft.write(json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
-  draft.publish();
-}
-
-/// The cache of these ids, all but the last.
-std::shared_ptr<Cache> ChatSession::saved_cache(const std::string& path, const std::vector<std::int64_t>& ids) const {
-  SavedCache saved = load_cache(path, *model_, options_.generate);
-  check(std::ranges::equal(saved.ids, std::span(ids).first(ids.size() - 1)), ErrorKind::kInvalidArgument,
-        "{}: holds another text than the conversation's", path);
-  return std::make_shared<Cache>(std::move(saved.cache));
-}
-
-void ChatSession::load(const std::string& path) {
-  const Json json = read_json_file(path);
-  std::vector<ChatMessage> messages;
-  std::vector<std::int64_t> ids;
-  std::string text;
-  try {
-    for (const Json& m : json.at("messages"))
-      messages.push_back({.role = m.at("role").get<std::string>(), .content = m.at("content").get<std::string>()});
-    ids = json.at("ids").get<std::vector<std::int64_t>>();
-    text = json.at("text").get<std::string>();
-  } catch (const Json::exception&) {
-    throw Error(ErrorKind::kCorruptData, "{}: is no saved conversation", path);
-  }
-  for (const std::int64_t id : ids) {
-    check(id >= 0 && id < model_->config().vocab_size, ErrorKind::kCorruptData, "{}: holds the token id {}", path, id);
-  }
-  std::shared_ptr<Cache> cache;
-  if (!ids.empty()) {
-    try {
-      cache = saved_cache(cache_path(path), ids);
-      remember(ids, *cache);
-    } catch (const Error& error) {
-      warn(fmt::format("{}; what the conversation holds is computed again", error.what()));
-    }
-  }
-  now_ = {.messages = std::move(messages), .ids = std::move(ids), .text = std::move(text), .cache = std::move(cache)};
-  before_.clear();
 }
 
 }  // namespace mneme

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -50,7 +52,7 @@ struct ChatReply {
 class ChatSession {
  public:
   /// Model and tokenizer are shared. Throws Error(kInvalidArgument) for a tokenizer without a chat template, a context
-  /// below one token or a negative number of sinks.
+  /// below one token, or two that slide, or a negative number of sinks.
   ChatSession(std::shared_ptr<const CausalLM> model, std::shared_ptr<const TextTokenizer> tokenizer,
               ChatOptions options = {});
 
@@ -70,14 +72,15 @@ class ChatSession {
 
   const std::vector<ChatMessage>& messages() const noexcept { return now_.messages; }
   GenerateOptions& options() noexcept { return options_.generate; }
-  /// Ids of everything so far that the context still holds, as the cache holds them (but for the last one), and that
-  /// cache: null before the first turn, and behind a load() that left it out.
+  /// Ids of everything so far that the context still holds, as the cache holds them (but for the last one, or for an
+  /// answer of beams), and that cache: null before the first turn, and behind a load() that left it out. None of both
+  /// where undo() goes back behind a load(): they are found again with the next turn.
   const std::vector<std::int64_t>& ids() const noexcept { return now_.ids; }
   const Cache* cache() const noexcept { return now_.cache.get(); }
 
-  /// Writes messages and ids to `path`, and the cache to `path`.safetensors; each appears when it is whole. Throws
-  /// Error(kIo).
-  void save(const std::string& path) const;
+  /// Writes messages and ids to `path`, and the cache, if there is one yet, to `path`.safetensors; each appears when it
+  /// is whole. False where there was no cache. Throws Error(kIo).
+  bool save(const std::string& path) const;
   /// Becomes what was saved. A cache that is gone, damaged, of another text or model, or of another kind than the
   /// options name, is left out with a warning: what the conversation holds is then computed again with the next turn.
   /// Throws Error(kIo), Error(kCorruptData) for the conversation itself; nothing changes then.
@@ -97,12 +100,20 @@ class ChatSession {
   std::string text_of(const std::vector<std::int64_t>& written) const;
   std::int64_t limit() const;
   State next_turn(const std::string& said, ChatReply& reply) const;
+  std::int64_t n_sinks() const;
+  std::int64_t n_newest() const;
   void slide(std::vector<std::int64_t>& ids, ChatReply& reply) const;
+  std::vector<std::array<std::size_t, 2>> beginnings() const;
+  static std::vector<State> turns_of(const State& whole, std::span<const std::array<std::size_t, 2>> beginnings);
   std::shared_ptr<Cache> saved_cache(const std::string& path, const std::vector<std::int64_t>& ids) const;
   void remember(const std::vector<std::int64_t>& ids, const Cache& cache);
   std::shared_ptr<Cache> cache_of(const std::vector<std::int64_t>& ids, const GenerateOptions& options,
                                   ChatReply& reply);
   GenerateOutput read(const std::vector<std::int64_t>& ids, Cache& cache, const std::function<bool()>& cancelled) const;
+  std::int64_t most_new_tokens(std::int64_t n_said) const;
+  std::optional<GenerateOutput> write_part(State& next, std::vector<std::int64_t>& ids, const GenerateOptions& options,
+                                           ChatReply& reply);
+  bool goes_on(GenerateOptions& options, const GenerateOutput& part, ChatReply& reply) const;
   void answer(State& next, const std::function<void(std::string_view)>& write, const std::function<bool()>& cancelled,
               ChatReply& reply);
 

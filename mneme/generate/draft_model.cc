@@ -13,6 +13,8 @@
 namespace mneme {
 namespace {
 
+constexpr std::int64_t kPiece = 256;  // tokens of a prompt that are read at a time
+
 GenerationSettings for_drafts(GenerationSettings settings) {
   settings.options.logits_processors.clear();
   settings.options.guidance_scale.reset();
@@ -20,7 +22,11 @@ GenerationSettings for_drafts(GenerationSettings settings) {
 }
 
 /// The likeliest token each time.
-GenerationSettings greedy() { return {}; }
+GenerationSettings greedy(const GenerationSettings& settings) {
+  GenerationSettings plain;
+  plain.options.cancelled = settings.options.cancelled;
+  return plain;
+}
 
 std::vector<float> next_logits(const Model& model, std::span<const std::int64_t> ids, Cache& cache) {
   at::Tensor input = at::empty({1, std::ssize(ids)}, at::kLong);
@@ -44,6 +50,12 @@ std::vector<std::int64_t> DraftModel::draft(const SequenceView& sequence, std::i
   cache_.activate_past_recording();
   std::vector<std::int64_t> text(sequence.tokens.begin(), sequence.tokens.end());
   const std::size_t n_known = text.size();
+  while (std::ssize(text) - std::ssize(held_) > kPiece) {
+    if (settings_.options.cancelled && settings_.options.cancelled()) return {};
+    const auto piece = std::span(text).subspan(held_.size(), kPiece);
+    next_logits(model_, piece, cache_);
+    held_.insert(held_.end(), piece.begin(), piece.end());
+  }
   const std::int64_t longest = model_.config().max_position_embeddings;
   SequenceView view = sequence;
   while (std::ssize(text) < static_cast<std::int64_t>(n_known) + most && std::ssize(text) < longest) {
@@ -61,9 +73,10 @@ std::vector<std::int64_t> DraftModel::draft(const SequenceView& sequence, std::i
   return {text.begin() + static_cast<std::ptrdiff_t>(n_known), text.end()};
 }
 
-TranslatingDrafter::TranslatingDrafter(const Model& model, double confidence, const Tokenizer& tokenizer,
-                                       const Tokenizer& assistant_tokenizer)
-    : tokenizer_(tokenizer), assistant_tokenizer_(assistant_tokenizer), model_(model, confidence, greedy()) {}
+TranslatingDrafter::TranslatingDrafter(const Model& model, double confidence, const GenerationSettings& settings)
+    : tokenizer_(*settings.options.tokenizer),
+      assistant_tokenizer_(*settings.options.assistant_tokenizer),
+      model_(model, confidence, greedy(settings)) {}
 
 std::vector<std::int64_t> TranslatingDrafter::draft(const SequenceView& sequence, std::int64_t most) {
   // Models have rows for more ids than their tokenizers have tokens; those have no text.

@@ -16,7 +16,7 @@ namespace mneme {
 /// the model draws itself, which keeps the model's distribution and its text.)
 class DraftModel final : public Drafter {
  public:
-  /// The model must outlive it.
+  /// The model must outlive it. Where the settings are cancelled while it reads a prompt, it guesses nothing.
   DraftModel(const Model& model, double confidence, const GenerationSettings& settings);
   std::vector<std::int64_t> draft(const SequenceView& sequence, std::int64_t most) override;
 
@@ -32,8 +32,8 @@ class DraftModel final : public Drafter {
 /// A smaller model with ids of its own: texts are handed over as text, and its guesses come back as text.
 class TranslatingDrafter final : public Drafter {
  public:
-  TranslatingDrafter(const Model& model, double confidence, const Tokenizer& tokenizer,
-                     const Tokenizer& assistant_tokenizer);
+  /// The settings name both tokenizers.
+  TranslatingDrafter(const Model& model, double confidence, const GenerationSettings& settings);
   std::vector<std::int64_t> draft(const SequenceView& sequence, std::int64_t most) override;
 
  private:

@@ -34,10 +34,8 @@ std::unique_ptr<Drafter> make_drafter(const GenerationSettings& settings) {
     return std::make_unique<PromptLookup>(o.max_matching_ngram_size.value_or(kDefaultWords));
   if (!o.assistant_model) return nullptr;
   const double confidence = o.assistant_confidence_threshold.value_or(kDefaultConfidence);
-  if (o.assistant_tokenizer) {
-    return std::make_unique<TranslatingDrafter>(o.assistant_model->model(), confidence, *o.tokenizer,
-                                                *o.assistant_tokenizer);
-  }
+  if (o.assistant_tokenizer)
+    return std::make_unique<TranslatingDrafter>(o.assistant_model->model(), confidence, settings);
   return std::make_unique<DraftModel>(o.assistant_model->model(), confidence, settings);
 }
 

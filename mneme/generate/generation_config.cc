@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <span>
 #include <string_view>
 #include <type_traits>
 
@@ -16,25 +17,21 @@
 namespace mneme {
 namespace {
 
-/// Keys of transformers that mean nothing here, or are the caller's choice.
-constexpr std::string_view kPassedOver[] = {"transformers_version",
-                                            "_from_model_config",
-                                            "_commit_hash",
-                                            "return_dict_in_generate",
-                                            "output_scores",
-                                            "output_logits",
-                                            "output_attentions",
-                                            "output_hidden_states",
-                                            "use_cache",
-                                            "cache_implementation",
-                                            "cache_config",
-                                            "return_legacy_cache",
-                                            "prefill_chunk_size",
-                                            "trust_remote_code",
-                                            "compile_config",
-                                            "low_memory",
-                                            "is_assistant",
-                                            "num_assistant_tokens_schedule"};
+/// Keys of transformers that are the caller's choice, and not the model's.
+constexpr std::string_view kOfTheCaller[] = {
+    "return_dict_in_generate", "output_scores",        "output_logits",
+    "output_attentions",       "output_hidden_states", "use_cache",
+    "cache_implementation",    "cache_config",         "prefill_chunk_size",
+};
+/// Those that mean nothing here.
+constexpr std::string_view kPassedOver[] = {
+    "transformers_version", "_from_model_config", "_commit_hash", "return_legacy_cache",           "trust_remote_code",
+    "compile_config",       "low_memory",         "is_assistant", "num_assistant_tokens_schedule",
+};
+
+bool is_among(std::span<const std::string_view> keys, const std::string& key) {
+  return std::ranges::find(keys, key) != keys.end();
+}
 
 struct Reader {
   const std::string& name;
@@ -144,7 +141,7 @@ Json written(const WatermarkingConfig& w) {
 void warn_of_unknown(const Json& json, const std::string& name) {
   std::vector<std::string> unknown;
   for (const auto& [key, value] : json.items()) {
-    bool known = key == "bos_token_id" || std::ranges::find(kPassedOver, key) != std::end(kPassedOver);
+    bool known = key == "bos_token_id" || is_among(kOfTheCaller, key) || is_among(kPassedOver, key);
     visit_option_keys([&](const char* name_of_key, auto) { known = known || key == name_of_key; });
     if (!known && !value.is_null()) unknown.push_back(key);
   }
@@ -172,6 +169,15 @@ GenerationConfig GenerationConfig::from_json(const Json& json, const std::string
     reader.read(*it, "bos_token_id", c.bos_token_id);
   warn_of_unknown(json, name);
   return c;
+}
+
+std::vector<std::string> GenerationConfig::keys_without_effect(const Json& json) {
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : json.items()) {
+    const bool asks = key == "use_cache" ? value == false : !value.is_null() && value != false;
+    if (is_among(kOfTheCaller, key) && asks) keys.push_back(key);
+  }
+  return keys;
 }
 
 Json GenerationConfig::to_json() const {

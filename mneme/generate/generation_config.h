@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "mneme/base/json.h"
 #include "mneme/generate/options.h"
@@ -19,6 +20,9 @@ struct GenerationConfig : GenerateOptions {
   static GenerationConfig from_pretrained(const std::string& path, const ModelConfig& model);
   /// Keys that nobody knows are warned of; eos_token_id is set, to an empty list where there is none.
   static GenerationConfig from_json(const Json& json, const std::string& name);
+  /// Those of its keys that transformers knows and that set no option here, although they ask for something: how a
+  /// cache holds a text, and outputs beside texts.
+  static std::vector<std::string> keys_without_effect(const Json& json);
   /// The inverse: what is set, under the same keys.
   Json to_json() const;
   /// Writes `path`/generation_config.json. Throws Error(kIo).

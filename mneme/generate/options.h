@@ -54,11 +54,12 @@ struct WatermarkingConfig {
 struct GenerateOptions {
   // How long.
   std::optional<std::int64_t> max_new_tokens = {};
-  std::optional<std::int64_t> min_new_tokens = {};
-  std::optional<std::int64_t> max_length = {};  ///< prompt included; max_new_tokens wins
-  std::optional<std::int64_t> min_length = {};  ///< prompt included
-  std::optional<double> max_time = {};          ///< seconds; checked after every token
-  std::vector<std::string> stop_strings = {};   ///< needs `tokenizer_decode`
+  std::optional<std::int64_t> min_new_tokens = {};  ///< no eos before so many
+  std::optional<std::int64_t> max_length = {};      ///< prompt included; max_new_tokens wins
+  std::optional<std::int64_t> min_length = {};      ///< prompt included
+  std::optional<double> max_time = {};              ///< seconds; checked after every token
+  /// A text ends with the token that completes one of them, which may begin in the prompt. Needs `tokenizer_decode`.
+  std::vector<std::string> stop_strings = {};
 
   // Which tokens.
   std::optional<bool> do_sample = {};
@@ -129,11 +130,13 @@ struct GenerateOptions {
   std::optional<std::int64_t> decoder_start_token_id = {};  ///< encoder-decoders, where no decoder ids are given
 
   TokenCallback on_token = {};  ///< streaming
-  /// Text of one sequence's new ids so far; set by whoever has a tokenizer when there are stop_strings.
+  /// Text of the last ids of a sequence; set by whoever has a tokenizer when there are stop_strings.
   std::function<std::string(const std::vector<std::int64_t>&)> tokenizer_decode = {};
   /// Called before each chunk of the prompts and after the last one: tokens computed, tokens of all prompts.
   std::function<void(std::int64_t done, std::int64_t total)> on_prefill = {};
-  /// Polled after every chunk of the prompts and every token: true ends with what there is (finish reason "cancelled").
+  /// Polled after every token, and while prompts are read about four times a second: true ends with what there is
+  /// (finish reason "cancelled"; the cache keeps what was read). Where it is set, chunks of prompts are only as long as
+  /// that takes, 128 tokens at least by default.
   /// A CancellationToken is one that other threads may set.
   std::function<bool()> cancelled = {};
   /// Called after every token: true ends that sequence (finish reason "stop").

@@ -12,7 +12,11 @@ namespace {
 void check_kind(const std::string& path, const CacheFileInfo& info, const CausalLM& model,
                 const GenerateOptions& options) {
   if (!options.cache_implementation && to_json(options.cache_config).empty()) return;
-  const GenerationSettings settings = resolve(options, model.generation_config(), 1, 1);
+  const GenerateOptions of_cache{.max_new_tokens = 1,
+                                 .cache_implementation = options.cache_implementation,
+                                 .cache_config = options.cache_config,
+                                 .max_cache_len = options.max_cache_len};
+  const GenerationSettings settings = resolve(of_cache, GenerationConfig(), 1, 1);
   const CachePlan wanted = plan_cache(model.config(), cache_options_of(settings));
   const CachePlan saved = plan_cache(info.shape, info.options);
   check(saved.implementation == wanted.implementation &&

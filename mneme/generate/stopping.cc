@@ -22,25 +22,32 @@ bool Stopping::is_eos(std::int64_t id) const {
   return std::ranges::find(settings_.eos_token_id, id) != settings_.eos_token_id.end();
 }
 
-/// Looks at the end of the text only: what came before was looked at then. A text's last tokens, decoded alone, may
-/// begin differently, so they are taken until a stop string fits behind the first of them.
-bool Stopping::holds_stop_string(const Sequence& s) const {
+/// Whether the last token ends a stop string, which may begin anywhere before it. (Parity: in the prompt too, and
+/// however few tokens are new; min_new_tokens keeps an eos away and nothing else.) A text's last tokens, decoded alone,
+/// may begin differently, so they are taken until a stop string fits behind the first of them.
+bool Stopping::ends_stop_string(const Sequence& s) const {
   const auto& stops = settings_.options.stop_strings;
-  if (stops.empty() || s.n_new() < settings_.min_new_tokens) return false;
+  if (stops.empty()) return false;
   std::size_t longest = 0;
   for (const std::string& stop : stops) longest = std::max(longest, stop.size());
-  const auto n_new = static_cast<std::size_t>(s.n_new());
+  std::vector<std::int64_t> tail;
   std::string text;
   for (std::size_t n = kFirstTokens; true; n *= 2) {
-    const std::size_t count = std::min(n, n_new);
-    text = options_.tokenizer_decode({s.tokens.end() - static_cast<std::ptrdiff_t>(count), s.tokens.end()});
-    if (count == n_new || text.size() > longest + kBytesOfTokens) break;
+    const std::size_t count = std::min(n, s.tokens.size());
+    tail.assign(s.tokens.end() - static_cast<std::ptrdiff_t>(count), s.tokens.end());
+    text = options_.tokenizer_decode(tail);
+    if (count == s.tokens.size() || text.size() > longest + kBytesOfTokens) break;
   }
-  return std::ranges::any_of(stops, [&](const std::string& stop) { return text.find(stop) != std::string::npos; });
+  tail.pop_back();
+  const std::string before = options_.tokenizer_decode(tail);
+  const auto known = static_cast<std::size_t>(std::ranges::mismatch(text, before).in1 - text.begin());
+  return std::ranges::any_of(stops, [&](const std::string& stop) {
+    return text.find(stop, known < stop.size() ? 0 : known - stop.size() + 1) != std::string::npos;
+  });
 }
 
 std::string Stopping::reason_of_text(const Sequence& s) const {
-  if (is_eos(s.tokens.back()) || holds_stop_string(s)) return "stop";
+  if (is_eos(s.tokens.back()) || ends_stop_string(s)) return "stop";
   const SequenceView view{.tokens = s.tokens,
                           .prompt_length = s.prompt_length,
                           .n_without_ids = s.n_without_ids,

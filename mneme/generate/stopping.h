@@ -24,7 +24,7 @@ class Stopping {
   double seconds() const;
 
  private:
-  bool holds_stop_string(const Sequence& sequence) const;
+  bool ends_stop_string(const Sequence& sequence) const;
 
   const GenerationSettings& settings_;
   const GenerateOptions& options_;

@@ -94,7 +94,7 @@ class Conversations final : public Chat {
     }
     return names;
   }
-  void save(const std::string& path) const override { sessions_.at(now_).save(path); }
+  bool save(const std::string& path) const override { return sessions_.at(now_).save(path); }
   void load(const std::string& path) override { session().load(path); }
 
   void set(const std::string& key, const Json& value) override {

@@ -2,6 +2,7 @@
 
 #include <ATen/Parallel.h>
 #include <dlfcn.h>
+#include <fmt/ranges.h>
 
 #include <chrono>
 #include <filesystem>
@@ -109,6 +110,12 @@ GenerateOptions options_of(GenerateOptions options, const std::string& cache_con
       const Json json = parse_json(generation_config, name);
       GenerationConfig config = GenerationConfig::from_json(json, name);
       if (!json.contains("eos_token_id")) config.eos_token_id.reset();
+      if (const auto keys = GenerationConfig::keys_without_effect(json); !keys.empty()) {
+        warn(
+            fmt::format("{}: {} changes nothing; caches have flags of their own, and outputs beside texts (but for "
+                        "--logits) are the C++ library's",
+                        name, fmt::join(keys, ", ")));
+      }
       options = merged(std::move(options), config);
     } catch (const Error& error) {
       throw Error(ErrorKind::kInvalidArgument, "{}", error.what());  // a flag, not a file

@@ -112,8 +112,8 @@ class Chat {
   virtual bool undo() = 0;                         ///< false: nothing was said yet
   virtual void fork(const std::string& name) = 0;  ///< goes on in a new conversation that begins like this one
   virtual void switch_to(const std::string& name) = 0;
-  virtual std::vector<std::string> names() const = 0;  ///< the one that goes on first
-  virtual void save(const std::string& path) const = 0;
+  virtual std::vector<std::string> names() const = 0;    ///< the one that goes on first
+  virtual bool save(const std::string& path) const = 0;  ///< false: there is no cache yet, so none was written
   virtual void load(const std::string& path) = 0;
   /// One option by its key in generation_config.json.
   virtual void set(const std::string& key, const Json& value) = 0;

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
 #include <string>
 
@@ -30,11 +31,29 @@ class Typist {
   Typist(const Typist&) = delete;
   Typist& operator=(const Typist&) = delete;
 
-  /// Some time after what came before, as people do: the editor waits for a key by then.
   void type(const std::string& keys) const {
-    ::usleep(400'000);
     ASSERT_EQ(::write(terminal_, keys.data(), keys.size()), std::ssize(keys));
   }
+
+  /// Until the process has had nothing to say for a while: what it was told is done.
+  void settle() {
+    pollfd ready{.fd = terminal_, .events = POLLIN, .revents = 0};
+    char some[256];
+    while (::poll(&ready, 1, 200) > 0 && ::read(terminal_, some, sizeof some) > 0) {
+    }
+    said_.clear();
+  }
+  /// Ctrl-D, to an editor that waits for a key: before, the terminal takes it for itself.
+  void end() {
+    settle();
+    type("\x04");
+  }
+  /// Ctrl-C, likewise: before, a terminal that sees it drops what was just written.
+  void interrupt() {
+    settle();
+    type("\x03");
+  }
+  void signal(int number) const { ASSERT_EQ(::kill(child_, number), 0); }
 
   /// Whether the process says this within some seconds; what was said before counts no more.
   bool says(const std::string& text) {
@@ -65,12 +84,12 @@ TEST(LineEditor, CtrlCDropsTheLineAndCtrlDEnds) {
   ASSERT_TRUE(typist.says("> "));
   typist.type("half a line");
   ASSERT_TRUE(typist.says("line"));
-  typist.type("\x03");
+  typist.interrupt();
   ASSERT_TRUE(typist.says("[]"));
   ASSERT_TRUE(typist.says("> "));
   typist.type("whole\n");
   ASSERT_TRUE(typist.says("[whole]"));
-  typist.type("\x03");
+  typist.interrupt();
   ASSERT_TRUE(typist.says("[]"));
   ASSERT_TRUE(typist.says("> "));
   typist.type("two\\\n");
@@ -79,11 +98,54 @@ TEST(LineEditor, CtrlCDropsTheLineAndCtrlDEnds) {
   ASSERT_TRUE(typist.says("[two\r\nlines]"));
   typist.type("\"\"\"\none\n");
   ASSERT_TRUE(typist.says("... "));
-  typist.type("\x03");  // all of a message goes
+  typist.interrupt();  // all of a message goes
   ASSERT_TRUE(typist.says("[]"));
   ASSERT_TRUE(typist.says("> "));
-  typist.type("\x04");
+  typist.end();
   ASSERT_TRUE(typist.says("end"));
+}
+
+TEST(LineEditor, CtrlCNeverEndsTheProgramWheneverItComes) {
+  for (int round = 0; round < 4; ++round) {
+    Typist typist;
+    ASSERT_TRUE(typist.says("> "));
+    for (int i = 0; i < 50; ++i) {
+      typist.type(i % 3 == 0 ? "some\x03" : "\x03");  // at once: while a prompt is written, between two of them
+      ::usleep(static_cast<useconds_t>(i % 5 * round * 100));
+    }
+    typist.settle();
+    typist.type("\x15here\n");
+    ASSERT_TRUE(typist.says("[here]"));
+    typist.end();
+    ASSERT_TRUE(typist.says("end"));
+  }
+}
+
+TEST(LineEditor, SignalsFromElsewhereDropALineOrDrawItAnew) {
+  Typist typist;
+  ASSERT_TRUE(typist.says("> "));
+  for (int i = 0; i < 50; ++i) typist.signal(SIGINT);
+  ASSERT_TRUE(typist.says("[]"));
+  typist.settle();
+  typist.type("one ");
+  ASSERT_TRUE(typist.says("one"));
+  typist.signal(SIGWINCH);
+  typist.signal(SIGSTOP);
+  typist.signal(SIGCONT);
+  ASSERT_TRUE(typist.says("one"));
+  typist.type("line\n");
+  ASSERT_TRUE(typist.says("[one line]"));
+}
+
+TEST(LineEditor, EditsAndRemembersLinesOfAnyCharacters) {
+  Typist typist;
+  ASSERT_TRUE(typist.says("> "));
+  typist.type("Gr\u00fc\u00dfe\n");
+  ASSERT_TRUE(typist.says("[Gr\u00fc\u00dfe]"));
+  typist.type("\x1b[A\x1b[H\x1b[3~g\x1b[F!\n");  // the line before, its first letter deleted
+  ASSERT_TRUE(typist.says("[gr\u00fc\u00dfe!]"));
+  typist.type("no \xff character\n");
+  ASSERT_TRUE(typist.says("[no  character]"));
 }
 
 }  // namespace

@@ -3,19 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "mneme/base/log.h"
-#include "tests/generate/golden.h"
-#include "tests/support/files.h"
+#include "tests/generate/chatting.h"
 #include "tests/support/thrown.h"
-#include "tests/support/tiny_model.h"
 
 namespace mneme {
 namespace {
 
 using ::testing::HasSubstr;
-using testing::tensor_of;
 using testing::thrown;
-using Ids = std::vector<std::int64_t>;
 
 /// A template that drops what the assistant thought from all turns but the last.
 constexpr const char* kForgetsThoughts =
@@ -23,45 +18,7 @@ constexpr const char* kForgetsThoughts =
     "{{ m.content[3:] }}{% else %}{{ m.content }}{% endif %}{{ '<|im_end|>\\n' }}{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}";
 
-class ChatSessionTest : public ::testing::Test {
- protected:
-  ChatSessionTest() { load(); }
-  void load(const char* chat_template = testing::kTinyTemplate) {
-    Json config = read_json_file(tiny_.path("tokenizer_config.json"));
-    config["chat_template"] = chat_template;
-    tiny_.write("tokenizer_config.json", config.dump());
-    model_ = AutoModelForCausalLM::from_pretrained(tiny_.path(), {.dtype = at::kFloat});
-    tokenizer_ = std::make_shared<const TextTokenizer>(AutoTokenizer::from_pretrained(tiny_.path()));
-  }
-  ChatSession chat(GenerateOptions options = {}, ChatOptions more = {}) const {
-    if (!options.max_new_tokens) options.max_new_tokens = 7;
-    options.suppress_tokens = specials();
-    more.generate = std::move(options);
-    return {model_, tokenizer_, more};
-  }
-  /// Special tokens, which a random model says anywhere, and ids without a token.
-  static Ids specials() {
-    Ids ids;
-    for (std::int64_t id = 500; id < 512; ++id) ids.push_back(id);
-    return ids;
-  }
-  /// What the model answers to these ids without any past.
-  Ids cold(const Ids& ids, std::int64_t n, GenerateOptions options = {}) const {
-    options.max_new_tokens = n;
-    options.suppress_tokens = specials();
-    return model_->generate(tensor_of({ids}), options).new_tokens[0];
-  }
-  /// The answer at the end of a session's ids is what a cold run gives.
-  void expect_cold(const ChatSession& session, const ChatReply& reply, const GenerateOptions& options = {}) const {
-    const auto n = static_cast<std::ptrdiff_t>(reply.new_tokens);
-    const Ids prompt(session.ids().begin(), session.ids().end() - n);
-    EXPECT_EQ(cold(prompt, reply.new_tokens, options), Ids(session.ids().end() - n, session.ids().end()));
-  }
-
-  testing::TinyModel tiny_;
-  std::shared_ptr<const CausalLM> model_;
-  std::shared_ptr<const TextTokenizer> tokenizer_;
-};
+class ChatSessionTest : public testing::Chatting {};
 
 TEST_F(ChatSessionTest, TenTurnsComputeOnlyWhatIsNewAndEqualAColdRun) {
   for (const GenerateOptions& options :
@@ -245,6 +202,18 @@ TEST_F(ChatSessionTest, OptionsThatNoChatCanHaveAreRefused) {
   thrown(ErrorKind::kInvalidArgument, [&] { chat({.use_cache = false}).say("hi"); });
   for (const std::int64_t n : {-100, -5, 0})
     EXPECT_THAT(thrown(ErrorKind::kInvalidArgument, [&] { chat({}, {.max_context = n}); }), HasSubstr("max_context"));
+  EXPECT_THAT(
+      thrown(ErrorKind::kInvalidArgument, [&] { chat({.do_sample = true, .num_return_sequences = 2}).say("hi"); }),
+      HasSubstr("num_return_sequences = 2"));
+  const auto slides = [&](std::int64_t n) {
+    return ChatOptions{.max_context = n, .full_context = FullContext::kSlide};
+  };
+  thrown(ErrorKind::kInvalidArgument, [&] { chat({}, slides(1)); });
+  for (const std::int64_t n : {2, 3, 10, 20, 36}) {
+    ChatSession tiny = chat({.max_new_tokens = 40}, slides(n));
+    for (int turn = 0; turn < 2; ++turn) EXPECT_EQ(tiny.say("hello").new_tokens, 40) << n;
+    EXPECT_LE(std::ssize(tiny.ids()), n);
+  }
 }
 
 TEST_F(ChatSessionTest, TheSystemPromptIsNoPartOfATurn) {
@@ -267,77 +236,6 @@ TEST_F(ChatSessionTest, AnAnswerThatIsCancelledWhileTheContextSlidesIsKept) {
     EXPECT_LE(std::ssize(session.ids()), 80);
   }
   EXPECT_THAT(thrown(ErrorKind::kInvalidArgument, [&] { chat({}, {.sink_tokens = -1}); }), HasSubstr("-1"));
-}
-
-TEST_F(ChatSessionTest, IsSavedWithItsCacheAndGoesOn) {
-  const testing::TempFolder folder;
-  const std::string path = folder.path() + "/chat.json";
-  ChatSession session = chat();
-  session.set_system_prompt("Be brief.");
-  session.say("one");
-  session.say("two");
-  session.save(path);
-  ChatSession loaded = chat();
-  loaded.load(path);
-  EXPECT_EQ(loaded.ids(), session.ids());
-  const ChatReply reply = loaded.say("three"), expected = session.say("three");
-  EXPECT_EQ(reply.text, expected.text);
-  EXPECT_EQ(reply.cached_tokens, expected.cached_tokens);
-  folder.write("chat.json", R"({"messages": 3})");
-  thrown(ErrorKind::kCorruptData, [&] { loaded.load(path); });
-  thrown(ErrorKind::kIo, [&] { loaded.load(folder.path() + "/none.json"); });
-  EXPECT_EQ(loaded.messages().size(), 7u);
-}
-
-/// Whatever came between a conversation and its cache, the text is there and what it gives is what a cold run gives.
-TEST_F(ChatSessionTest, ACacheThatIsNotItsOwnIsComputedAgain) {
-  const testing::TempFolder folder;
-  const std::string path = folder.path() + "/chat.json", cache = path + ".safetensors";
-  ChatSession session = chat(), other = chat();
-  session.say("one");
-  other.say("two");
-  session.save(path);
-  const std::string own = testing::read_file(cache);
-  other.save(folder.path() + "/other.json");
-  std::vector<std::string> warnings;
-  set_warning_handler([&](const std::string& text) { warnings.push_back(text); });
-  const auto goes_on = [&](ChatSession loaded, const char* why) {
-    warnings.clear();
-    loaded.load(path);
-    ASSERT_EQ(warnings.size(), 1u) << why;
-    EXPECT_THAT(warnings[0], HasSubstr(why));
-    EXPECT_THAT(warnings[0], HasSubstr("computed again"));
-    EXPECT_EQ(loaded.ids(), session.ids());
-    EXPECT_EQ(loaded.cache(), nullptr);
-    const ChatReply reply = loaded.say("three");
-    EXPECT_EQ(reply.cached_tokens, 0) << why;
-    expect_cold(loaded, reply);
-  };
-  std::filesystem::copy_file(folder.path() + "/other.json.safetensors", cache,
-                             std::filesystem::copy_options::overwrite_existing);
-  goes_on(chat(), "another text");
-  std::filesystem::remove(cache);
-  goes_on(chat(), "cannot open");
-  folder.write("chat.json.safetensors", own.substr(0, own.size() / 2));
-  goes_on(chat(), "chat.json.safetensors");
-  folder.write("chat.json.safetensors", own);
-  goes_on(chat({.cache_config = {.backend = "int8"}}), "dynamic cache of other options");
-  // The same weights in another arithmetic, and others under the same name.
-  const auto exact = model_;
-  model_ = AutoModelForCausalLM::from_pretrained(tiny_.path(), {.dtype = at::kBFloat16});
-  goes_on(chat(), "saved for model");
-  std::string bytes = testing::read_file(tiny_.path("model.safetensors"));
-  for (std::size_t i = bytes.size() / 2; i < bytes.size(); i += 2) bytes[i] ^= 1;
-  tiny_.write("model.safetensors", bytes);
-  model_ = AutoModelForCausalLM::from_pretrained(tiny_.path(), {.dtype = at::kFloat});
-  goes_on(chat(), "saved for model");
-  model_ = exact;
-  warnings.clear();
-  ChatSession same = chat();
-  same.load(path);
-  EXPECT_THAT(warnings, ::testing::IsEmpty());
-  EXPECT_EQ(same.say("three").cached_tokens, std::ssize(session.ids()) - 1);
-  set_warning_handler({});
 }
 
 TEST_F(ChatSessionTest, WhatTheTemplateRefusesChangesNothing) {

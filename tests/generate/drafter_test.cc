@@ -154,6 +154,23 @@ TEST_F(DraftEndsTest, AStopStringWithinADraftEndsTheText) {
   EXPECT_EQ(output.finish_reasons[0], "stop");
 }
 
+/// An assistant reads a long prompt in pieces and asks in between, as the model does.
+TEST_F(DraftEndsTest, AnAssistantThatReadsALongPromptCanBeCancelled) {
+  const Ids prompt = testing::some_ids(450);
+  GenerateOptions options{.max_new_tokens = 9, .assistant_model = model_.get(), .assistant_confidence_threshold = 0};
+  const GenerateOutput whole = model_->generate(tensor_of({prompt}), options);
+  EXPECT_EQ(whole.new_tokens, model_->generate(tensor_of({prompt}), {.max_new_tokens = 9}).new_tokens);
+  EXPECT_GT(whole.accepted_tokens, 0);
+  int n_asked = 0;
+  bool has_token = false;
+  options.on_token = [&](std::int64_t, std::int64_t) { has_token = true; };
+  options.cancelled = [&] { return has_token && ++n_asked > 1; };
+  const GenerateOutput cancelled = model_->generate(tensor_of({prompt}), options);
+  EXPECT_EQ(cancelled.draft_tokens, 0);
+  EXPECT_EQ(cancelled.new_tokens[0], Ids(whole.new_tokens[0].begin(), whole.new_tokens[0].begin() + 2));
+  EXPECT_EQ(cancelled.finish_reasons[0], "cancelled");
+}
+
 // From public reports (K3): prompt lookup without any eos.
 TEST_F(DraftEndsTest, WithoutAnEosTheLimitEndsTheText) {
   const GenerateOptions options{.max_new_tokens = 17, .prompt_lookup_num_tokens = 6, .eos_token_id = Ids{}};

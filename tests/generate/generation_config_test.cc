@@ -92,6 +92,19 @@ TEST(GenerationConfigTest, UnknownKeysAreWarnedOfByName) {
   EXPECT_THAT(warnings, ::testing::ElementsAre("f.json: nothing is known of temprature"));
 }
 
+TEST(GenerationConfigTest, KeysThatSetNothingAreToldWhereTheyAskForSomething) {
+  EXPECT_THAT(GenerationConfig::keys_without_effect({{"use_cache", true}, {"output_scores", false}, {"top_k", 5}}),
+              ::testing::IsEmpty());
+  EXPECT_THAT(
+      GenerationConfig::keys_without_effect({{"use_cache", false},
+                                             {"output_scores", true},
+                                             {"output_attentions", true},
+                                             {"cache_implementation", "static"},
+                                             {"cache_config", nullptr},
+                                             {"transformers_version", "5"}}),
+      ::testing::UnorderedElementsAre("use_cache", "output_scores", "output_attentions", "cache_implementation"));
+}
+
 TEST(GenerationConfigTest, AllKeysOfTheFileAreDefaultsOfTheCall) {
   const GenerationConfig file = GenerationConfig::from_json(Json::parse(kFull), "f");
   GenerationConfig all;

@@ -106,15 +106,28 @@ TEST_F(GeneratorTest, TwentyPromptsGiveTheSameInBatchesOfAnySize) {
   }
 }
 
+/// The same seed, the same text: at every place of a batch, and on every kind of cache that keeps numbers as they are.
 TEST_F(GeneratorTest, SampledRowsDoNotDependOnTheirBatchOrCache) {
-  const Rows prompts = {some_ids(5, 1), some_ids(9, 2)};
-  GenerateOptions options{.max_new_tokens = 15, .do_sample = true, .temperature = 2.0, .top_k = 0, .seed = 3};
+  const Rows prompts = {some_ids(70, 1), some_ids(9, 2), some_ids(9, 3)};
+  const GenerateOptions options{.max_new_tokens = 15, .do_sample = true, .temperature = 2.0, .top_k = 0, .seed = 3};
   const Rows expected = model_->generate(left_padded(prompts), options).new_tokens;
-  EXPECT_EQ(run(prompts[1], options).new_tokens[0], expected[1]);
-  options.cache_implementation = "static";
-  EXPECT_EQ(model_->generate(left_padded(prompts), options).new_tokens, expected);
-  options.seed = 4;
-  EXPECT_NE(model_->generate(left_padded(prompts), options).new_tokens, expected);
+  for (const char* config : {"{}", R"({"backend": "int8"})", R"({"backend": "kivi", "nbits": 2})"}) {
+    for (const char* kind : {"dynamic", "static", "offloaded", "offloaded_static"}) {
+      SCOPED_TRACE(std::string(kind) + " " + config);
+      GenerateOptions here = options;
+      here.cache_implementation = kind;
+      here.cache_config = CacheConfig::from_json(Json::parse(config));
+      const Rows texts = model_->generate(left_padded(prompts), here).new_tokens;
+      if (std::string(config) == "{}") {
+        EXPECT_EQ(texts, expected);
+      }
+      for (std::size_t i = 0; i < prompts.size(); ++i) EXPECT_EQ(run(prompts[i], here).new_tokens[0], texts[i]);
+      EXPECT_EQ(model_->generate(left_padded({prompts[2], prompts[0], prompts[1]}), here).new_tokens,
+                Rows({texts[2], texts[0], texts[1]}));
+      here.seed = 4;
+      EXPECT_NE(model_->generate(left_padded(prompts), here).new_tokens, texts);
+    }
+  }
 }
 
 TEST_F(GeneratorTest, TheReportedSeedDrawsTheSameText) {
@@ -167,6 +180,24 @@ TEST_F(GeneratorTest, CanBeCancelledBetweenTwoChunksOfThePrompt) {
   EXPECT_EQ(run(prompt, {.max_new_tokens = 5}, &cache).new_tokens, run(prompt, {.max_new_tokens = 5}).new_tokens);
 }
 
+/// Whoever may cancel is asked several times a second, and what is read is the same.
+TEST_F(GeneratorTest, APromptThatMayBeCancelledBeginsWithASmallPiece) {
+  const Ids prompt = some_ids(400);
+  std::vector<std::int64_t> done;
+  GenerateOptions options{.max_new_tokens = 4, .prefill_chunk_size = 160};
+  options.on_prefill = [&](auto n, auto) { done.push_back(n); };
+  const auto expected = run(prompt, options).new_tokens;
+  EXPECT_EQ(done, Ids({0, 160, 320, 400}));
+  done.clear();
+  options.cancelled = [] { return false; };
+  EXPECT_EQ(run(prompt, options).new_tokens, expected);
+  EXPECT_EQ(done[1], 16);  // the speed is not known yet
+  for (std::size_t i = 2; i + 1 < done.size(); ++i) {
+    EXPECT_GE(done[i] - done[i - 1], 16);
+    EXPECT_LE(done[i] - done[i - 1], 160);
+  }
+}
+
 TEST_F(GeneratorTest, TellsHowMuchOfThePromptsIsRead) {
   std::vector<std::int64_t> done;
   const GenerateOptions options{.max_new_tokens = 1, .prefill_chunk_size = 8, .on_prefill = [&](auto n, auto total) {
@@ -177,7 +208,7 @@ TEST_F(GeneratorTest, TellsHowMuchOfThePromptsIsRead) {
   EXPECT_EQ(done, Ids({0, 13, 21, 25}));
 }
 
-TEST_F(GeneratorTest, StopStringsSeeTheTextOfNewTokensOnly) {
+TEST_F(GeneratorTest, StopStringsEndTextsWithTheTokenThatCompletesThem) {
   const Ids prompt = some_ids(5);
   const Ids free = run(prompt, {.max_new_tokens = 10}).new_tokens[0];
   GenerateOptions options{.max_new_tokens = 10, .stop_strings = {fmt::format("<{}>", free[4])}};
@@ -189,6 +220,10 @@ TEST_F(GeneratorTest, StopStringsSeeTheTextOfNewTokensOnly) {
   const GenerateOutput output = run(prompt, options);
   EXPECT_EQ(output.new_tokens[0], Ids(free.begin(), std::find(free.begin(), free.end(), free[4]) + 1));
   EXPECT_EQ(output.finish_reasons[0], "stop");
+  options.min_new_tokens = 10;  // keeps an eos away and nothing else
+  EXPECT_EQ(run(prompt, options).new_tokens, output.new_tokens);
+  options.stop_strings = {fmt::format("<{}><{}>", prompt[4], free[0])};
+  EXPECT_EQ(run(prompt, options).new_tokens[0].size(), 1u);
   options.stop_strings = {fmt::format("<{}>", prompt[4])};
   if (std::find(free.begin(), free.end(), prompt[4]) == free.end()) {
     EXPECT_EQ(run(prompt, options).finish_reasons[0], "length");

@@ -55,6 +55,9 @@ TEST_F(SavedCacheTest, OfAnotherModelArithmeticOrKindIsRefused) {
   EXPECT_THAT(refused(*model_, {.cache_implementation = "offloaded"}), HasSubstr("quantized cache of other options"));
   EXPECT_THAT(refused(*model_, {.cache_config = {.backend = "fp8"}}), HasSubstr("quantized cache of other options"));
   EXPECT_EQ(load_cache(path_, *model_, {.cache_config = {.backend = "int8"}}).cache.seq_length(), 119);
+  // Of the options those count that say what a cache is.
+  const GenerateOptions texts{.min_new_tokens = 99, .stop_strings = {"x"}, .cache_config = {.backend = "int8"}};
+  EXPECT_EQ(load_cache(path_, *model_, texts).cache.seq_length(), 119);
   EXPECT_EQ(load_cache(path_, *model_, {}).cache.implementation(), "quantized");
 }
 

@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <thread>
 
 #include "mneme/generate/cancellation_token.h"
+#include "mneme/text/tokenizer.h"
 #include "tests/generate/golden.h"
+#include "tests/support/places.h"
 
 namespace mneme {
 namespace {
@@ -36,7 +39,7 @@ TEST(StoppingTest, StopStringsAreFoundAcrossTokensWhereverTheyEnd) {
   };
   const GenerationSettings settings = settings_of(options);
   const Stopping stopping(settings, options);
-  Sequence sequence{.tokens = {23, 24, 25}, .prompt_length = 3};  // a stop string of the prompt is none
+  Sequence sequence{.tokens = {23, 24, 25}, .prompt_length = 3};  // one that is whole in the prompt is none
   for (int i = 0; i < 500; ++i) {
     sequence.tokens.push_back(i % 5);
     EXPECT_EQ(stopping.reason(sequence), "");
@@ -48,6 +51,78 @@ TEST(StoppingTest, StopStringsAreFoundAcrossTokensWhereverTheyEnd) {
   }
   sequence.tokens.push_back(25);
   EXPECT_EQ(stopping.reason(sequence), "stop");
+}
+
+// Parity: what transformers' StopStringCriteria says of these tokens.
+TEST(StoppingTest, TheLastTokenMustCompleteAStopStringThatMayBeginInThePrompt) {
+  const std::vector<std::string> texts = {"x", "st", "op", "s", "t", "o", "p", "stop", "toph"};
+  GenerateOptions options{.max_new_tokens = 1000, .min_new_tokens = 100, .stop_strings = {"stop"}};
+  options.tokenizer_decode = [&](const Ids& ids) {
+    std::string text;
+    for (const std::int64_t id : ids) text += texts[static_cast<std::size_t>(id)];
+    return text;
+  };
+  const GenerationSettings settings = settings_of(options);
+  const Stopping stopping(settings, options);
+  const auto ends = [&](const Ids& ids, std::int64_t prompt_length) {
+    return stopping.reason({.tokens = ids, .prompt_length = prompt_length}) == "stop";
+  };
+  EXPECT_TRUE(ends({0, 1, 2}, 2));  // begins in the prompt
+  EXPECT_TRUE(ends({0, 1, 2}, 1));
+  EXPECT_FALSE(ends({1, 2, 0}, 2));  // was whole before
+  EXPECT_TRUE(ends({0, 7}, 1));
+  EXPECT_TRUE(ends({3, 8}, 1));  // goes on behind it
+  EXPECT_FALSE(ends({7, 0}, 1));
+  EXPECT_TRUE(ends({3, 4, 5, 6}, 3));
+  EXPECT_FALSE(ends({2}, 0));
+  EXPECT_TRUE(ends({7, 7}, 1));
+}
+
+TEST(StoppingTest, TextsEndWhereTransformersEndsThem) {
+  const Json golden = read_json_file(testing::test_data("stopping.json"));
+  std::map<std::string, Tokenizer> tokenizers;
+  ASSERT_GT(golden["strings"].size(), 100u);
+  for (const Json& c : golden["strings"]) {
+    SCOPED_TRACE(c.dump());
+    const auto name = c["tokenizer"].get<std::string>();
+    if (!tokenizers.contains(name)) {
+      const Json file = read_json_file(testing::test_data("tokenizers/" + name + ".json"));
+      tokenizers.emplace(name, Tokenizer::from_json(file["tokenizer"], file["config"]));
+    }
+    GenerateOptions options{.max_new_tokens = 1000, .stop_strings = c["stop_strings"].get<std::vector<std::string>>()};
+    options.tokenizer_decode = [&](const Ids& ids) { return tokenizers.at(name).decode(ids); };
+    const GenerationSettings settings = settings_of(options);
+    const Stopping stopping(settings, options);
+    const auto ids = c["ids"].get<Ids>();
+    for (const std::int64_t prompt_length : {std::int64_t{1}, std::ssize(ids) - 1})
+      EXPECT_EQ(stopping.reason({.tokens = ids, .prompt_length = prompt_length}) == "stop", c["ends"].get<bool>());
+  }
+  for (const Json& c : golden["eos"]) {
+    SCOPED_TRACE(c.dump());
+    const GenerateOptions options{.max_new_tokens = 1000, .eos_token_id = c["eos_token_id"].get<Ids>()};
+    const GenerationSettings settings = settings_of(options);
+    const Stopping stopping(settings, options);
+    EXPECT_EQ(stopping.reason({.tokens = c["ids"].get<Ids>()}) == "stop", c["ends"].get<bool>());
+  }
+  for (const Json& c : golden["lengths"]) {
+    SCOPED_TRACE(c.dump());
+    const GenerateOptions options{.max_length = c["max_length"].get<std::int64_t>()};
+    const GenerationSettings settings = settings_of(options);
+    const Stopping stopping(settings, options);
+    const Ids ids(c["length"].get<std::size_t>());
+    EXPECT_EQ(stopping.reason({.tokens = ids, .prompt_length = 3}) == "length", c["ends"].get<bool>());
+  }
+}
+
+TEST(StoppingTest, ACharacterOfSeveralTokensCompletesAStopStringWithItsLastByte) {
+  GenerateOptions options{.max_new_tokens = 9, .stop_strings = {"\u00e9"}};
+  options.tokenizer_decode = [](const Ids& ids) -> std::string {  // two tokens are one character
+    return ids.size() == 3 ? "a\u00e9" : ids.size() == 2 ? "a\ufffd" : "a";
+  };
+  const GenerationSettings settings = settings_of(options);
+  const Stopping stopping(settings, options);
+  EXPECT_EQ(stopping.reason({.tokens = {1, 2}, .prompt_length = 1}), "");
+  EXPECT_EQ(stopping.reason({.tokens = {1, 2, 3}, .prompt_length = 1}), "stop");
 }
 
 TEST(StoppingTest, ReasonsHaveAnOrder) {

@@ -27,7 +27,8 @@ SHARED = [
     dict(forced_bos_token_id=5), dict(remove_invalid_values=True),
 ]
 CAUSAL = [dict(guidance_scale=1.5), dict(guidance_scale=0.5), dict(guidance_scale=3.0, negative_prompt_ids=[[5, 6, 7]]),
-          dict(guidance_scale=1.5, negative_prompt_ids=[[300, 20]], repetition_penalty=1.3)]
+          dict(guidance_scale=1.5, negative_prompt_ids=[[300, 20]], repetition_penalty=1.3),
+          dict(guidance_scale=1.0), dict(guidance_scale=0.0), dict(guidance_scale=-2.0), dict(guidance_scale=20.0)]
 BEAMS = [
     dict(num_beams=2), dict(num_beams=5, num_return_sequences=5), dict(num_beams=3, length_penalty=-1.0),
     dict(num_beams=3, length_penalty=0.0), dict(num_beams=3, length_penalty=2.0),
