@@ -12,15 +12,19 @@ import re
 import subprocess
 import sys
 
-# AMX's object works on the lanes of AVX-512; whatever needs tiles is made of a type that no other file can name.
-LANES = {"scalar": "LanesScalar", "avx2": "LanesAvx2", "avx512": "LanesAvx512", "amx": "LanesAvx512"}
+# AMX's object works on the lanes of AVX-512 with VNNI; whatever needs tiles is made of a type that no other file can
+# name.
+LANES = {"scalar": r"LanesScalar\b", "avx2": r"LanesAvx2\b", "avx512": "LanesOfAvx512<false>",
+         "avx512vnni": "LanesOfAvx512<true>", "amx": "LanesOfAvx512<true>"}
+TABLES = {"scalar": "kScalarTable", "avx2": "kAvx2Table", "avx512": "kAvx512Table", "avx512vnni": "kAvx512VnniTable",
+          "amx": "kAmxTable"}
 # Data that GCC makes for exception tables; the same address in every object.
 HARMLESS = {"DW.ref.__gxx_personality_v0"}
 
 
 def violations(name: str, listing: str) -> list[str]:
     """listing: what `nm -C --defined-only --extern-only` prints of the object."""
-    own = re.compile(rf"\b({LANES[name]}|k{name.capitalize()}Table)\b")
+    own = re.compile(rf"\b({LANES[name]}|{TABLES[name]}\b)")
     problems = []
     for line in listing.splitlines():
         parts = line.split(maxsplit=2)
@@ -36,8 +40,8 @@ def main(arguments: list[str]) -> int:
         name, path = argument.split("=", 1)
         listing = subprocess.run(["nm", "-C", "--defined-only", "--extern-only", path], check=True, text=True,
                                  stdout=subprocess.PIPE).stdout
-        if f"k{name.capitalize()}Table" not in listing:
-            problems.append(f"{path}: defines no k{name.capitalize()}Table; is it the object of isa_{name}.cc?")
+        if TABLES[name] not in listing:
+            problems.append(f"{path}: defines no {TABLES[name]}; is it the object of isa_{name}.cc?")
         problems += violations(name, listing)
     for problem in problems:
         print(problem)

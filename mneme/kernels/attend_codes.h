@@ -27,47 +27,71 @@ class CodesAttention {
     attention_.clear_states();
   }
 
-  void take(std::int64_t block, bool has_next) noexcept {
-    if (!attention_.sees(block)) return;
-    const std::byte* const* blocks = args_.sealed + block - args_.raw.first_block;
-    const std::byte* const tiles = blocks[0] + head_offset_;
-    const std::byte* const next = has_next && blocks[1] ? blocks[1] + head_offset_ : nullptr;
-    if (next) ask_for(next, key_bytes_);
-    if (block == 0 && codes_.sink_length) {
-      decode_head<L, Format::kFormat>(codes_, tiles, blocks[0] + codes_.sink_offset(args_.head), args_.scratch,
-                                      scratch_);
-      return attention_.take(args_.scratch, nullptr);
+  /// The encoded blocks [block, end). Tiles of one kind follow each other, so that each asks for the next.
+  void take(std::int64_t block, std::int64_t end) noexcept {
+    if (block == 0 && block < end && codes_.sink_length) {
+      attention_.look(block, 1);
+      if (attention_.n_parts()) take_with_sinks();
+      ++block;
     }
-    score(tiles);
-    attention_.soften();
-    if (next) ask_for(next + key_bytes_, value_bytes_);
-    add_values(tiles + key_bytes_);
+    while (block < end) {
+      block = attention_.look(block, end);
+      const int n = attention_.n_parts();
+      for (int i = 0; i < n; ++i) {
+        score(attention_.part(i), tiles(i), i + 1 < n ? tiles(i + 1) : tiles(0) + key_bytes_);
+      }
+      for (int i = 0; i < n; ++i) attention_.soften(attention_.part(i));
+      for (int i = 0; i < n; ++i) {
+        add_values(attention_.part(i), tiles(i) + key_bytes_, tiles(i + 1 < n ? i + 1 : i) + key_bytes_);
+      }
+    }
   }
-  void take_raw(std::int64_t block, bool has_next) noexcept { attention_.take_raw(block, has_next); }
+  void take_raw(std::int64_t block, std::int64_t end) noexcept {
+    while (block < end) {
+      block = attention_.look(block, end);
+      attention_.take_raw();
+    }
+  }
 
  private:
   using Decoder = TileDecoder<L, Format::kFormat>;
+  using Part = typename Attention<L, Format>::Part;
 
-  void score(const std::byte* tile) noexcept {
+  /// This head's tiles of a part of the run.
+  const std::byte* tiles(int i) const noexcept { return block_of(attention_.part(i)) + head_offset_; }
+  const std::byte* block_of(const Part& part) const noexcept {
+    return args_.sealed[part.block - args_.raw.first_block];
+  }
+
+  void take_with_sinks() noexcept {
+    const std::byte* const block = block_of(attention_.part(0));
+    decode_head<L, Format::kFormat>(codes_, block + head_offset_, block + codes_.sink_offset(args_.head), args_.scratch,
+                                    scratch_);
+    attention_.take_raw(args_.scratch);
+  }
+
+  void score(const Part& part, const std::byte* tile, const std::byte* next) noexcept {
     if (!multiplies_keys_) {
+      ask_for(next, key_bytes_);
       Decoder::decode(codes_.keys, TileSide::kKeys, key_dim_, tile, args_.scratch, scratch_);
-      return attention_.score(args_.scratch);
+      return attention_.score(part, args_.scratch);
     }
-    keys_.set_tile(tile);
-    attention_.score([&](std::int64_t first, std::int64_t n_rows, std::int64_t n_panels, float* scores) {
+    keys_.set_tile(tile, next);
+    attention_.score(part, [&](std::int64_t first, std::int64_t n_rows, std::int64_t n_panels, float* scores) {
       keys_.run(args_.q + first * key_dim_, key_dim_, n_rows, 0, n_panels, scores, kBlockTokens);
     });
   }
 
-  void add_values(const std::byte* tile) noexcept {
+  void add_values(const Part& part, const std::byte* tile, const std::byte* next) noexcept {
     if (!multiplies_values_) {
+      ask_for(next, value_bytes_);
       Decoder::decode(codes_.values, TileSide::kValues, codes_.raw.value_dim, tile, args_.scratch, scratch_);
-      return attention_.add_values(args_.scratch);
+      return attention_.add_values(part, args_.scratch);
     }
-    values_.set_tile(tile);
-    attention_.add_values(attention_.kPanelsAtOnce,
+    values_.set_tile(tile, next);
+    attention_.add_values(part, attention_.kPanelsAtOnce,
                           [&](const float* p, std::int64_t panel, std::int64_t n, float* products) {
-                            values_.run(p, kBlockTokens, attention_.n_rows(), panel, n, products, n * kPanel);
+                            values_.run(p, kBlockTokens, part.n_rows(), panel, n, products, n * kPanel);
                           });
   }
 
@@ -87,10 +111,9 @@ class CodesAttention {
 template <class L, class Format>
 void attend_codes(const AttendCodesArgs& args, std::int64_t begin, std::int64_t end, float* states) noexcept {
   CodesAttention<L, Format> attention(args, states);
-  const std::int64_t sealed_end = args.n_sealed < end ? args.n_sealed : end;
-  std::int64_t block = begin;
-  for (; block < sealed_end; ++block) attention.take(block, block + 1 < sealed_end);
-  for (; block < end; ++block) attention.take_raw(block, block + 1 < end);
+  const std::int64_t sealed_end = args.n_sealed < begin ? begin : args.n_sealed < end ? args.n_sealed : end;
+  attention.take(begin, sealed_end);
+  attention.take_raw(sealed_end, end);
 }
 
 }  // namespace mneme::kernels

@@ -39,6 +39,12 @@ class TileScales {
     if (by_element_) spread_elements();
   }
 
+  /// Those of a tile come into the first-level cache.
+  void ask_for(const std::byte* tile) const {
+    const std::int64_t n = codes_.has_offset ? 2 * scale_bytes_ : scale_bytes_;
+    for (std::int64_t i = 0; i < n; i += 64) __builtin_prefetch(tile + code_bytes_ + i);
+  }
+
  private:
   struct Pair {
     float *scales, *offsets;

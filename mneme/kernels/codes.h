@@ -106,11 +106,12 @@ struct TileCodes {
     return 0;
   }
 
-  /// Whether attention multiplies the codes themselves (code_product.h): they are integers, and groups end where panels
-  /// and the bytes of a quad do. Other tiles are decoded first.
+  /// Whether attention multiplies the codes themselves (code_product.h): integers whose groups end where panels and the
+  /// bytes of a quad do, and e4m3 numbers of one scale. Other tiles are decoded first.
   [[gnu::always_inline]] constexpr bool is_multiplied(TileSide side, std::int64_t dim) const {
     const std::int64_t step = bits == 1 || bits == 3 ? 32 : kPanel, length = inner(side, dim);
-    if (kind != CodeKind::kAffine || dim % kPanel || length % step || length > 1024) return false;
+    if (dim % kPanel || length % step || length > 1024) return false;
+    if (kind == CodeKind::kFloat8) return grouping == Grouping::kTile;
     const bool along_inner = (stored_grouping(dim) == Grouping::kTokens) == (side == TileSide::kValues);
     switch (stored_grouping(dim)) {
       case Grouping::kTokens: return group % (along_inner ? step : kPanel) == 0;

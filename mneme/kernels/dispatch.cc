@@ -61,7 +61,9 @@ void append_vector_tables(std::vector<const Table*>& tables) {
   tables.push_back(&kAvx2Table);
   if (!has(saved, {5, 6, 7}) || !has(extended.ebx, {16, 17, 30, 31})) return;  // F, DQ, BW, VL
   tables.push_back(&kAvx512Table);
-  if (!has(saved, {17, 18}) || !has(extended.edx, {22, 24}) || !tiles_permitted()) return;  // BF16, TILE
+  if (!has(extended.ecx, {11})) return;  // VNNI
+  tables.push_back(&kAvx512VnniTable);
+  if (!has(saved, {17, 18}) || !has(extended.edx, {22, 24, 25}) || !tiles_permitted()) return;  // BF16, TILE, INT8
   tables.push_back(&kAmxTable);
 }
 

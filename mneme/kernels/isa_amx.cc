@@ -1,5 +1,6 @@
 #include "mneme/kernels/lanes_avx512.h"
 #include "mneme/kernels/product_amx.h"
+#include "mneme/kernels/product_coded_amx.h"
 #include "mneme/kernels/table.h"
 
 namespace mneme::kernels {
@@ -8,15 +9,23 @@ namespace {
 /// The instructions themselves, as inline assembly: GCC 12's intrinsics take no template argument for a register, and
 /// do not say that they read and write memory (a configuration on the stack was loaded half written).
 struct AmxTiles {
+  struct alignas(64) Configuration {
+    std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
+    std::uint16_t row_bytes[16] = {};
+    std::uint8_t rows[16] = {};
+  };
+  static_assert(sizeof(Configuration) == 64);
+
   static void configure(int rows_0, int rows_1) noexcept {
-    struct alignas(64) Configuration {
-      std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
-      std::uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
-      std::uint8_t rows[16] = {};
-    } configuration;
-    static_assert(sizeof configuration == 64);
+    Configuration configuration{.row_bytes = {64, 64, 64, 64, 64, 64, 64, 64}};
     const int rows[8] = {rows_0, rows_0, rows_1, rows_1, rows_0, rows_1, 16, 16};
     for (int tile = 0; tile < 8; ++tile) configuration.rows[tile] = static_cast<std::uint8_t>(rows[tile]);
+    asm volatile("ldtilecfg %0" ::"m"(configuration));
+  }
+  static void configure_bytes(int n) noexcept {
+    Configuration configuration{.row_bytes = {64, 64, 64, 64, 0, 0, 64, 64}, .rows = {16, 16, 16, 16, 16, 16}};
+    configuration.row_bytes[4] = configuration.row_bytes[5] = static_cast<std::uint16_t>(n);
+    configuration.rows[6] = configuration.rows[7] = static_cast<std::uint8_t>(n / 4);
     asm volatile("ldtilecfg %0" ::"m"(configuration));
   }
   template <int T>
@@ -35,11 +44,19 @@ struct AmxTiles {
   static void dot() noexcept {
     asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(Sum), "i"(Rows), "i"(Panel));
   }
+  template <int Sum, int Rows, int Panel>
+  static void dot_bytes() noexcept {
+    asm volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(Sum), "i"(Rows), "i"(Panel));
+  }
   static void release() noexcept { asm volatile("tilerelease"); }
 };
 
+using Lanes = LanesAvx512Vnni;
+template <WeightFormat kFormat>
+using Coded = AmxCodedProduct<Lanes, AmxTiles, kFormat>;
+
 }  // namespace
 
-constinit const Table kAmxTable = make_table<LanesAvx512, AmxFormat<LanesAvx512, AmxTiles>>("amx");
+constinit const Table kAmxTable = make_table<Lanes, AmxFormat<Lanes, AmxTiles>, Coded>("amx");
 
 }  // namespace mneme::kernels

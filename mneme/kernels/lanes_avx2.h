@@ -9,7 +9,7 @@ namespace mneme::kernels {
 /// Sixteen float lanes as two AVX2 registers. Contracts: lanes_scalar.h.
 struct LanesAvx2 {
   static constexpr int kWidth = 16;
-  static constexpr int kTileRows = 6, kTilePanels = 1, kDirectSums = 5;
+  static constexpr int kTileRows = 6, kTilePanels = 1, kDirectSums = 5, kDotRows = 4, kDotSums = 1;
   __m256 lo, hi;
 
   static LanesAvx2 zero() { return {_mm256_setzero_ps(), _mm256_setzero_ps()}; }
@@ -121,6 +121,7 @@ struct LanesAvx2 {
       const auto* words = static_cast<const __m256i*>(p);
       return {_mm256_loadu_si256(words), _mm256_loadu_si256(words + 1)};
     }
+    static Words set1(std::int32_t x) { return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }
     static Words bits_of(LanesAvx2 a) { return {_mm256_castps_si256(a.lo), _mm256_castps_si256(a.hi)}; }
     Words operator&(std::uint32_t mask) const {
       const __m256i all = _mm256_set1_epi32(static_cast<int>(mask));
@@ -139,6 +140,7 @@ struct LanesAvx2 {
   };
 
   // Products of bytes are summed in pairs of 16 bits, which hold this many before they have to be widened.
+  static constexpr bool kSignedDots = true, kIntegerDots = false;
   template <int kBits>
   static constexpr int kDotTerms = kBits == 8 ? 1 : 128 >> kBits;
   template <int kBits>
@@ -151,7 +153,11 @@ struct LanesAvx2 {
       return {_mm256_maddubs_epi16(codes.lo, four), _mm256_maddubs_epi16(codes.hi, four)};
     }
   }
-  static Words dot_add(Words a, Words b) { return {_mm256_add_epi16(a.lo, b.lo), _mm256_add_epi16(a.hi, b.hi)}; }
+  template <int kBits>
+  static Words dot_add(Words sum, Words codes, std::int32_t x) {
+    const Words products = dot<kBits>(codes, x);
+    return {_mm256_add_epi16(sum.lo, products.lo), _mm256_add_epi16(sum.hi, products.hi)};
+  }
   static Words dot_sums(Words a) {
     const __m256i ones = _mm256_set1_epi16(1);
     return {_mm256_madd_epi16(a.lo, ones), _mm256_madd_epi16(a.hi, ones)};

@@ -6,31 +6,32 @@
 
 namespace mneme::kernels {
 
-/// Sixteen float lanes as one AVX-512 register. Contracts: lanes_scalar.h.
-struct LanesAvx512 {
+/// Sixteen float lanes as one AVX-512 register; kVnni: with its dot products of bytes. Contracts: lanes_scalar.h.
+template <bool kVnni>
+struct LanesOfAvx512 {
   static constexpr int kWidth = 16;
-  static constexpr int kTileRows = 12, kTilePanels = 2, kDirectSums = 27;
+  static constexpr int kTileRows = 12, kTilePanels = 2, kDirectSums = 27, kDotRows = 8, kDotSums = kVnni ? 16 : 8;
   __m512 v;
 
-  static LanesAvx512 zero() { return {_mm512_setzero_ps()}; }
-  static LanesAvx512 set1(float x) { return {_mm512_set1_ps(x)}; }
-  static LanesAvx512 load(const float* p) { return {_mm512_loadu_ps(p)}; }
-  static LanesAvx512 load_first(const float* p, int n) { return {_mm512_maskz_loadu_ps(below(n), p)}; }
-  static LanesAvx512 load_float16(const std::uint16_t* p) {
+  static LanesOfAvx512 zero() { return {_mm512_setzero_ps()}; }
+  static LanesOfAvx512 set1(float x) { return {_mm512_set1_ps(x)}; }
+  static LanesOfAvx512 load(const float* p) { return {_mm512_loadu_ps(p)}; }
+  static LanesOfAvx512 load_first(const float* p, int n) { return {_mm512_maskz_loadu_ps(below(n), p)}; }
+  static LanesOfAvx512 load_float16(const std::uint16_t* p) {
     return {_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))};
   }
-  static LanesAvx512 load_bfloat16(const std::uint16_t* p) {
+  static LanesOfAvx512 load_bfloat16(const std::uint16_t* p) {
     const __m256i half = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
     return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16))};
   }
-  static LanesAvx512 load_even(const std::uint16_t* pairs) {
+  static LanesOfAvx512 load_even(const std::uint16_t* pairs) {
     return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_loadu_si512(pairs), 16))};
   }
-  static LanesAvx512 load_odd(const std::uint16_t* pairs) { return {cleared(_mm512_loadu_si512(pairs))}; }
-  static LanesAvx512 load_bytes(const std::uint8_t* p) {
+  static LanesOfAvx512 load_odd(const std::uint16_t* pairs) { return {cleared(_mm512_loadu_si512(pairs))}; }
+  static LanesOfAvx512 load_bytes(const std::uint8_t* p) {
     return {_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))))};
   }
-  static LanesAvx512 load_float8(const std::uint8_t* p) {
+  static LanesOfAvx512 load_float8(const std::uint8_t* p) {
     // Bits 14 and 15 hold the sign, 7 to 13 the rest: float16 wants bit 14 clear.
     const __m256i wide = _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
     return {
@@ -48,39 +49,41 @@ struct LanesAvx512 {
   void store_int8(std::int8_t* p) const {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(v)));
   }
-  static void store_pairs(LanesAvx512 even, LanesAvx512 odd, std::uint16_t* pairs) {
+  static void store_pairs(LanesOfAvx512 even, LanesOfAvx512 odd, std::uint16_t* pairs) {
     const __m512i low = _mm512_srli_epi32(rounded(even.v), 16);
     _mm512_storeu_si512(pairs, _mm512_or_si512(low, _mm512_castps_si512(cleared(rounded(odd.v)))));
   }
-  static void store_finite_pairs(LanesAvx512 even, LanesAvx512 odd, std::uint16_t* pairs) {
+  static void store_finite_pairs(LanesOfAvx512 even, LanesOfAvx512 odd, std::uint16_t* pairs) {
     const __m512i half = _mm512_set1_epi32(0x8000);
     const __m512i low = _mm512_srli_epi32(_mm512_add_epi32(_mm512_castps_si512(even.v), half), 16);
     const __m512i high = _mm512_add_epi32(_mm512_castps_si512(odd.v), half);
     _mm512_storeu_si512(pairs, _mm512_or_si512(low, _mm512_castps_si512(cleared(high))));
   }
 
-  friend LanesAvx512 operator+(LanesAvx512 a, LanesAvx512 b) { return {_mm512_add_ps(a.v, b.v)}; }
-  friend LanesAvx512 operator-(LanesAvx512 a, LanesAvx512 b) { return {_mm512_sub_ps(a.v, b.v)}; }
-  friend LanesAvx512 operator*(LanesAvx512 a, LanesAvx512 b) { return {_mm512_mul_ps(a.v, b.v)}; }
-  friend LanesAvx512 operator/(LanesAvx512 a, LanesAvx512 b) { return {_mm512_div_ps(a.v, b.v)}; }
-  static LanesAvx512 fma(LanesAvx512 a, LanesAvx512 b, LanesAvx512 c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }
-  static LanesAvx512 max(LanesAvx512 a, LanesAvx512 b) { return {_mm512_max_ps(a.v, b.v)}; }
-  static LanesAvx512 min(LanesAvx512 a, LanesAvx512 b) { return {_mm512_min_ps(a.v, b.v)}; }
-  static LanesAvx512 if_less(LanesAvx512 a, LanesAvx512 b, LanesAvx512 x, LanesAvx512 y) {
+  friend LanesOfAvx512 operator+(LanesOfAvx512 a, LanesOfAvx512 b) { return {_mm512_add_ps(a.v, b.v)}; }
+  friend LanesOfAvx512 operator-(LanesOfAvx512 a, LanesOfAvx512 b) { return {_mm512_sub_ps(a.v, b.v)}; }
+  friend LanesOfAvx512 operator*(LanesOfAvx512 a, LanesOfAvx512 b) { return {_mm512_mul_ps(a.v, b.v)}; }
+  friend LanesOfAvx512 operator/(LanesOfAvx512 a, LanesOfAvx512 b) { return {_mm512_div_ps(a.v, b.v)}; }
+  static LanesOfAvx512 fma(LanesOfAvx512 a, LanesOfAvx512 b, LanesOfAvx512 c) {
+    return {_mm512_fmadd_ps(a.v, b.v, c.v)};
+  }
+  static LanesOfAvx512 max(LanesOfAvx512 a, LanesOfAvx512 b) { return {_mm512_max_ps(a.v, b.v)}; }
+  static LanesOfAvx512 min(LanesOfAvx512 a, LanesOfAvx512 b) { return {_mm512_min_ps(a.v, b.v)}; }
+  static LanesOfAvx512 if_less(LanesOfAvx512 a, LanesOfAvx512 b, LanesOfAvx512 x, LanesOfAvx512 y) {
     return {_mm512_mask_blend_ps(_mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ), y.v, x.v)};
   }
-  static LanesAvx512 keep(LanesAvx512 a, int first, int last, float fill) {
+  static LanesOfAvx512 keep(LanesOfAvx512 a, int first, int last, float fill) {
     const __mmask16 mask = static_cast<__mmask16>(below(last) & ~below(first));
     return {_mm512_mask_blend_ps(mask, _mm512_set1_ps(fill), a.v)};
   }
-  static LanesAvx512 round(LanesAvx512 a) {
+  static LanesOfAvx512 round(LanesOfAvx512 a) {
     return {_mm512_roundscale_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
   }
-  static LanesAvx512 pow2(LanesAvx512 n) {
+  static LanesOfAvx512 pow2(LanesOfAvx512 n) {
     const __m512i exponent = _mm512_add_epi32(_mm512_cvtps_epi32(n.v), _mm512_set1_epi32(127));
     return {_mm512_castsi512_ps(_mm512_slli_epi32(exponent, 23))};
   }
-  static LanesAvx512 to_bfloat16_and_back(LanesAvx512 a) { return {cleared(rounded(a.v))}; }
+  static LanesOfAvx512 to_bfloat16_and_back(LanesOfAvx512 a) { return {cleared(rounded(a.v))}; }
 
   float sum() const {
     const __m256 eight = _mm256_add_ps(_mm512_castps512_ps256(v), upper(v));
@@ -100,7 +103,9 @@ struct LanesAvx512 {
     __m512i v;
 
     static Words load(const void* p) { return {_mm512_loadu_si512(p)}; }
-    static Words bits_of(LanesAvx512 a) { return {_mm512_castps_si512(a.v)}; }
+    static Words set1(std::int32_t x) { return {_mm512_set1_epi32(x)}; }
+    void store(void* p) const { _mm512_storeu_si512(p, v); }
+    static Words bits_of(LanesOfAvx512 a) { return {_mm512_castps_si512(a.v)}; }
     Words operator&(std::uint32_t mask) const {
       return {_mm512_and_si512(v, _mm512_set1_epi32(static_cast<int>(mask)))};
     }
@@ -111,17 +116,22 @@ struct LanesAvx512 {
     Words operator+(Words b) const { return {_mm512_add_epi32(v, b.v)}; }
     Words operator>>(int n) const { return {_mm512_srli_epi32(v, static_cast<unsigned>(n))}; }
     Words operator<<(int n) const { return {_mm512_slli_epi32(v, static_cast<unsigned>(n))}; }
-    LanesAvx512 to_floats() const { return {_mm512_cvtepi32_ps(v)}; }
-    LanesAvx512 as_floats() const { return {_mm512_castsi512_ps(v)}; }
+    LanesOfAvx512 to_floats() const { return {_mm512_cvtepi32_ps(v)}; }
+    LanesOfAvx512 as_floats() const { return {_mm512_castsi512_ps(v)}; }
   };
 
-  // Products of bytes are summed in pairs of 16 bits, which hold this many before they have to be widened.
+  // Without VNNI products of bytes are summed in pairs of 16 bits, which hold so many before they have to be widened.
+  static constexpr bool kSignedDots = !kVnni, kIntegerDots = kVnni;
   template <int kBits>
-  static constexpr int kDotTerms = kBits == 8 ? 1 : 128 >> kBits;
+  static constexpr int kDotTerms = kVnni        ? 1024
+                                   : kBits == 8 ? 1
+                                                : 128 >> kBits;
   template <int kBits>
   static Words dot(Words codes, std::int32_t x) {
     const __m512i four = _mm512_set1_epi32(x);
-    if constexpr (kBits == 8) {
+    if constexpr (kVnni) {
+      return {_mm512_dpbusd_epi32(_mm512_setzero_si512(), codes.v, four)};
+    } else if constexpr (kBits == 8) {
       const __m512i signed_four =
           _mm512_mask_sub_epi8(four, _mm512_movepi8_mask(codes.v), _mm512_setzero_si512(), four);
       return {_mm512_maddubs_epi16(_mm512_abs_epi8(codes.v), signed_four)};
@@ -129,8 +139,20 @@ struct LanesAvx512 {
       return {_mm512_maddubs_epi16(codes.v, four)};
     }
   }
-  static Words dot_add(Words a, Words b) { return {_mm512_add_epi16(a.v, b.v)}; }
-  static Words dot_sums(Words a) { return {_mm512_madd_epi16(a.v, _mm512_set1_epi16(1))}; }
+  template <int kBits>
+  static Words dot_add(Words sum, Words codes, std::int32_t x) {
+    if constexpr (kVnni) {
+      return {_mm512_dpbusd_epi32(sum.v, codes.v, _mm512_set1_epi32(x))};
+    } else {
+      return {_mm512_add_epi16(sum.v, dot<kBits>(codes, x).v)};
+    }
+  }
+  static Words dot_sums(Words a) {
+    if constexpr (kVnni)
+      return a;
+    else
+      return {_mm512_madd_epi16(a.v, _mm512_set1_epi16(1))};
+  }
 
  private:
   static __mmask16 below(int n) { return static_cast<__mmask16>(n <= 0 ? 0u : n >= 16 ? 0xffffu : (1u << n) - 1u); }
@@ -148,5 +170,7 @@ struct LanesAvx512 {
     return _mm512_mask_or_epi32(up, is_nan, bits, _mm512_set1_epi32(0x400000));
   }
 };
+using LanesAvx512 = LanesOfAvx512<false>;
+using LanesAvx512Vnni = LanesOfAvx512<true>;
 
 }  // namespace mneme::kernels

@@ -17,7 +17,9 @@ namespace mneme::kernels {
 struct LanesScalar {
   static constexpr int kWidth = 16;
   /// The register tile of a product: rows and panels whose sums, with weights and a value, fill the registers.
-  static constexpr int kTileRows = 4, kTilePanels = 1, kDirectSums = 4;
+  /// kDotRows: rows of a product of integers, each of which needs two registers of sums; kDotSums: its sums of rows and
+  /// panels.
+  static constexpr int kTileRows = 4, kTilePanels = 1, kDirectSums = 4, kDotRows = 2, kDotSums = 1;
   float v[16];
 
   template <class F>
@@ -167,6 +169,9 @@ struct LanesScalar {
       for (int i = 0; i < 16; ++i) r.u[i] = f(i);
       return r;
     }
+    static Words set1(std::int32_t x) {
+      return each([&](int) { return static_cast<std::uint32_t>(x); });
+    }
     static Words load(const void* p) {
       Words r;
       std::memcpy(r.u, p, sizeof r.u);
@@ -205,10 +210,12 @@ struct LanesScalar {
   };
 
   /// Integer dot products: lane i gets the sum over j of codes' byte 4i + j times byte j of x, which is signed and
-  /// above -128. Codes are unsigned and below 2^kBits, or signed where kBits is 8. What `dot` returns is an instruction
-  /// set's own form of a sum: `dot_add` may add kDotTerms of them, `dot_sums` makes integers of the result.
+  /// above -128. Codes are unsigned and below 2^kBits; where kBits is 8 they are signed if kSignedDots is true, or else
+  /// 128 more, unsigned. What `dot` returns is an instruction set's own form of a sum, of which `dot_sums` makes
+  /// integers: `dot_add` may make it kDotTerms products long. With kIntegerDots it is integers already, of any length.
+  static constexpr bool kSignedDots = true, kIntegerDots = true;
   template <int kBits>
-  static constexpr int kDotTerms = 64;
+  static constexpr int kDotTerms = 1024;
   template <int kBits>
   static Words dot(Words codes, std::int32_t x) {
     return Words::each([&](int i) {
@@ -221,7 +228,10 @@ struct LanesScalar {
       return static_cast<std::uint32_t>(sum);
     });
   }
-  static Words dot_add(Words a, Words b) { return a + b; }
+  template <int kBits>
+  static Words dot_add(Words sum, Words codes, std::int32_t x) {
+    return sum + dot<kBits>(codes, x);
+  }
   static Words dot_sums(Words a) { return a; }
 };
 

@@ -43,7 +43,8 @@ struct CodedProduct {
       for (std::int64_t p = 0; p < args.n_panels; ++p) {
         const auto* panel = static_cast<const std::byte*>(args.panels) + p * bytes;
         for (std::int64_t r = m; r < end;) {
-          const std::int64_t n = end - r < kTileRows ? end - r : kTileRows;
+          const std::int64_t rest = end - r;
+          const std::int64_t n = rest >= 2 * kTileRows ? kTileRows : rest > kTileRows ? (rest + 1) / 2 : rest;
           with_constant<kTileRows>(n, [&]<int R>() { tile<R>(args, panel, r, p); });
           r += n;
         }
@@ -51,9 +52,8 @@ struct CodedProduct {
     }
   }
 
- private:
-  /// A code needs two registers of AVX2, a row two more for what it sums.
-  static constexpr int kTileRows = 4;
+ protected:
+  static constexpr int kTileRows = L::kDotRows;
   static constexpr int kTerms = L::template kDotTerms<kCoded.bits>;
 
   /// A prepared row's parts.
@@ -85,9 +85,19 @@ struct CodedProduct {
     row.half_sums[2 * g + 1] = second;
   }
 
-  /// Codes of quad q of a group, a byte each.
+  /// What codes count from. Where dot products want signed bytes made unsigned, those count from the middle.
+  static constexpr bool kShifted = kCoded.bits == 8 && !L::kSignedDots;
+  static constexpr int kZero = kShifted ? kCoded.zero + 128 : kCoded.zero;
+
   template <int q>
   [[gnu::always_inline]] static Words quad(const std::byte* group) {
+    const Words codes = stored_quad<q>(group);
+    return kShifted ? codes ^ 0x80808080u : codes;
+  }
+
+  /// Codes of quad q of a group, a byte each.
+  template <int q>
+  [[gnu::always_inline]] static Words stored_quad(const std::byte* group) {
     if constexpr (kCoded.bits == 8) {
       return Words::load(group + q * 64);
     } else {
@@ -109,8 +119,8 @@ struct CodedProduct {
     for (int r = 0; r < R; ++r) {
       std::int32_t four;
       std::memcpy(&four, x[r] + 4 * q, sizeof four);
-      const Words products = L::template dot<kCoded.bits>(codes, four);
-      run[r] = q % kTerms == 0 ? products : L::dot_add(run[r], products);
+      run[r] = q % kTerms == 0 ? L::template dot<kCoded.bits>(codes, four)
+                               : L::template dot_add<kCoded.bits>(run[r], codes, four);
       if constexpr ((q + 1) % kTerms == 0 || q + 1 == Block::kQuads) {
         total[r] = q < kTerms ? L::dot_sums(run[r]) : total[r] + L::dot_sums(run[r]);
       }
@@ -139,28 +149,25 @@ struct CodedProduct {
     for (int r = 0; r < R; ++r) y[r] = L::zero();
     std::int64_t k = 0;
     for (const std::byte* block = panel; k < args.inner; block += Block::kBytes) {
-      const L d = L::load_float16(reinterpret_cast<const std::uint16_t*>(block + Block::kScales));
+      const L d = block_scale(block);
       for (int g = 0; g < kCoded.block_groups; ++g, k += kGroup) {
         const std::byte* const group = block + Block::kGroups + g * Block::kGroupBytes;
         if constexpr (R <= kFromMemory) prefetch(kCoded.block_groups == 1 ? block : group);
         Words run[R], total[R];
         dot<R>(group, x, run, total);
-        const L scale = kCoded.has_steps ? d * steps(block + Block::kScaleSteps + g * 16) : d;
+        const L scale = group_scale(block, d, g);
         for (int r = 0; r < R; ++r) {
           L sum = total[r].to_floats();
-          if constexpr (kCoded.zero != 0) {  // exact: integers below 2^24
+          if constexpr (kZero != 0) {  // exact: integers below 2^24
             const float* half_sums = scales[r] + 2 * n_groups + k / 16;
             const float c = kGroup == 16 ? half_sums[0] : half_sums[0] + half_sums[1];
-            sum = sum - L::set1(static_cast<float>(kCoded.zero) * c);
+            sum = sum - L::set1(static_cast<float>(kZero) * c);
           }
           y[r] = L::fma(sum, scale * L::set1(scales[r][k / kRowGroup]), y[r]);
           x[r] += kGroup;
         }
         if constexpr (kCoded.has_min) {
-          L min = L::load_float16(reinterpret_cast<const std::uint16_t*>(block + Block::kMins));
-          if constexpr (kCoded.has_steps) {
-            min = min * L::load_bytes(reinterpret_cast<const std::uint8_t*>(block + Block::kMinSteps + g * 16));
-          }
+          const L min = group_min(block, g);
           for (int r = 0; r < R; ++r) y[r] = L::fma(min, L::set1(scales[r][n_groups + k / kRowGroup]), y[r]);
         }
       }
@@ -168,9 +175,19 @@ struct CodedProduct {
     for (int r = 0; r < R; ++r) y[r].store(args.y + (m + r) * args.y_stride + p * kPanel);
   }
 
-  [[gnu::always_inline]] static L steps(const std::byte* bytes) {
-    const L steps = L::load_bytes(reinterpret_cast<const std::uint8_t*>(bytes));
-    return kCoded.signed_steps ? steps - L::set1(128.0f) : steps;
+  [[gnu::always_inline]] static L block_scale(const std::byte* block) {
+    return L::load_float16(reinterpret_cast<const std::uint16_t*>(block + Block::kScales));
+  }
+  /// s and m of group g, d being the block's scale.
+  [[gnu::always_inline]] static L group_scale(const std::byte* block, L d, int g) {
+    if constexpr (!kCoded.has_steps) return d;
+    const L steps = L::load_bytes(reinterpret_cast<const std::uint8_t*>(block + Block::kScaleSteps + g * 16));
+    return d * (kCoded.signed_steps ? steps - L::set1(128.0f) : steps);
+  }
+  [[gnu::always_inline]] static L group_min(const std::byte* block, int g) {
+    const L min = L::load_float16(reinterpret_cast<const std::uint16_t*>(block + Block::kMins));
+    if constexpr (!kCoded.has_steps) return min;
+    return min * L::load_bytes(reinterpret_cast<const std::uint8_t*>(block + Block::kMinSteps + g * 16));
   }
 };
 

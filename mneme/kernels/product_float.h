@@ -4,7 +4,7 @@
 
 namespace mneme::kernels {
 
-/// float32 and float16 panels: one chain of fused multiply-adds for each output. Rows are float32 as they are.
+/// float32, float16 and e4m3 panels: one chain of fused multiply-adds for each output. Rows are float32 as they are.
 template <class L, class Stored, DType format>
 struct FloatFormat {
   static constexpr DType kFormat = format;
@@ -14,7 +14,7 @@ struct FloatFormat {
   static void product(const ProductArgs& args) noexcept { TiledProduct<L, FloatFormat>::product(args); }
 
   using Element = Stored;
-  static constexpr bool kWidens = format == DType::kFloat16;
+  static constexpr bool kWidens = sizeof(Stored) < sizeof(float);
   static constexpr int kDirectRows = L::kTileRows;
   template <int R>
   static constexpr int kDirectPanels = panels_beside(L::kDirectSums / R);
@@ -32,11 +32,15 @@ struct FloatFormat {
  private:
   [[gnu::always_inline]] static L load(const float* w) { return L::load(w); }
   [[gnu::always_inline]] static L load(const std::uint16_t* w) { return L::load_float16(w); }
+  [[gnu::always_inline]] static L load(const std::uint8_t* w) { return L::load_float8(w); }
 };
 
 template <class L>
 using Float32Format = FloatFormat<L, float, DType::kFloat32>;
 template <class L>
 using Float16Format = FloatFormat<L, std::uint16_t, DType::kFloat16>;
+/// The e4m3 numbers of an encoded tile (codes.h), divided by 256. Panels are as long as those of float32.
+template <class L>
+using Float8Format = FloatFormat<L, std::uint8_t, DType::kFloat32>;
 
 }  // namespace mneme::kernels

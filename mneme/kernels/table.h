@@ -34,12 +34,17 @@ constexpr FormatKernels make_format_kernels() {
   return kernels;
 }
 
-template <class L, int... kIndexes>
+template <class L, template <WeightFormat> class Coded, int... kIndexes>
 constexpr void set_coded(Table& table, std::integer_sequence<int, kIndexes...>) {
   constexpr int kFirst = static_cast<int>(WeightFormat::kQ4_0);
-  ((table.coded[kIndexes] = make_product_kernels<L, CodedProduct<L, static_cast<WeightFormat>(kFirst + kIndexes)>>()),
-   ...);
+  ((table.coded[kIndexes] = make_product_kernels<L, Coded<static_cast<WeightFormat>(kFirst + kIndexes)>>()), ...);
 }
+
+template <class L>
+struct OnLanes {
+  template <WeightFormat kFormat>
+  using Coded = CodedProduct<L, kFormat>;
+};
 
 template <class L, class Format>
 constexpr CodeFormatKernels make_code_kernels() {
@@ -58,8 +63,9 @@ inline constexpr CodeKernels kCodeKernels = {
     .finish_half_quadratic = finish_half_quadratic<L>,
     .hadamard = hadamard<L>};
 
-/// Every kernel compiled over one Lanes type, with the bfloat16 product that its instruction set has.
-template <class L, class BFloat16>
+/// Every kernel compiled over one Lanes type, with the products of bfloat16 and of integers that its instruction set
+/// has.
+template <class L, class BFloat16, template <WeightFormat> class Coded = OnLanes<L>::template Coded>
 constexpr Table make_table(const char* name) {
   Table table{};
   table.name = name;
@@ -67,7 +73,7 @@ constexpr Table make_table(const char* name) {
   table.formats[static_cast<int>(DType::kBFloat16)] = make_format_kernels<L, BFloat16>();
   table.formats[static_cast<int>(DType::kFloat16)] = make_format_kernels<L, Float16Format<L>>();
   table.codes = &kCodeKernels<L, BFloat16>;
-  set_coded<L>(table, std::make_integer_sequence<int, kWeightFormats - 3>());
+  set_coded<L, Coded>(table, std::make_integer_sequence<int, kWeightFormats - 3>());
   table.merge_states = merge_states<L>;
   table.finish_states = finish_states<L>;
   table.rms_norm = rms_norm<L>;

@@ -65,10 +65,10 @@ __mmask16 each_bit(F f) {
 }
 
 // Loads and stores. A masked one touches no lane whose bit is clear.
-inline __m512 _mm512_loadu_ps(const float* p) {
+[[gnu::noinline]] inline __m512 _mm512_loadu_ps(const float* p) {
   return each_float([=](int i) { return p[i]; });
 }
-inline __m512 _mm512_maskz_loadu_ps(__mmask16 mask, const float* p) {
+[[gnu::noinline]] inline __m512 _mm512_maskz_loadu_ps(__mmask16 mask, const float* p) {
   return each_float([=](int i) { return mask >> i & 1 ? p[i] : 0.0f; });
 }
 inline void _mm512_storeu_ps(float* p, __m512 a) { std::memcpy(p, a.f, sizeof a.f); }
@@ -77,7 +77,7 @@ inline void _mm512_mask_storeu_ps(float* p, __mmask16 mask, __m512 a) {
     if (mask >> i & 1) p[i] = a.f[i];
   }
 }
-inline __m512i _mm512_loadu_si512(const void* p) {
+[[gnu::noinline]] inline __m512i _mm512_loadu_si512(const void* p) {
   __m512i r;
   std::memcpy(r.u, p, sizeof r.u);
   return r;
@@ -91,34 +91,34 @@ inline __m256i _mm256_loadu_si256(const __m256i* p) {
 inline void _mm256_storeu_si256(__m256i* p, __m256i a) { std::memcpy(static_cast<void*>(p), a.h, sizeof a.h); }
 
 // Constants, and the same bits under another type.
-inline __m512 _mm512_set1_ps(float x) {
+[[gnu::noinline]] inline __m512 _mm512_set1_ps(float x) {
   return each_float([=](int) { return x; });
 }
-inline __m512 _mm512_setzero_ps() { return _mm512_set1_ps(0.0f); }
-inline __m512i _mm512_set1_epi32(int x) {
+[[gnu::noinline]] inline __m512 _mm512_setzero_ps() { return _mm512_set1_ps(0.0f); }
+[[gnu::noinline]] inline __m512i _mm512_set1_epi32(int x) {
   return each_integer([=](int) { return static_cast<std::uint32_t>(x); });
 }
-inline __m512 _mm512_castsi512_ps(__m512i a) { return std::bit_cast<__m512>(a); }
-inline __m512i _mm512_castps_si512(__m512 a) { return std::bit_cast<__m512i>(a); }
+[[gnu::noinline]] inline __m512 _mm512_castsi512_ps(__m512i a) { return std::bit_cast<__m512>(a); }
+[[gnu::noinline]] inline __m512i _mm512_castps_si512(__m512 a) { return std::bit_cast<__m512i>(a); }
 inline float _mm512_cvtss_f32(__m512 a) { return a.f[0]; }
 
 // Integers.
-inline __m512i _mm512_slli_epi32(__m512i a, unsigned n) {
+[[gnu::noinline]] inline __m512i _mm512_slli_epi32(__m512i a, unsigned n) {
   return each_integer([=](int i) { return n > 31 ? 0 : a.u[i] << n; });
 }
-inline __m512i _mm512_srli_epi32(__m512i a, unsigned n) {
+[[gnu::noinline]] inline __m512i _mm512_srli_epi32(__m512i a, unsigned n) {
   return each_integer([=](int i) { return n > 31 ? 0 : a.u[i] >> n; });
 }
-inline __m512i _mm512_and_si512(__m512i a, __m512i b) {
+[[gnu::noinline]] inline __m512i _mm512_and_si512(__m512i a, __m512i b) {
   return each_integer([=](int i) { return a.u[i] & b.u[i]; });
 }
-inline __m512i _mm512_or_si512(__m512i a, __m512i b) {
+[[gnu::noinline]] inline __m512i _mm512_or_si512(__m512i a, __m512i b) {
   return each_integer([=](int i) { return a.u[i] | b.u[i]; });
 }
-inline __m512i _mm512_xor_si512(__m512i a, __m512i b) {
+[[gnu::noinline]] inline __m512i _mm512_xor_si512(__m512i a, __m512i b) {
   return each_integer([=](int i) { return a.u[i] ^ b.u[i]; });
 }
-inline __m512i _mm512_mask_or_epi32(__m512i source, __mmask16 mask, __m512i a, __m512i b) {
+[[gnu::noinline]] inline __m512i _mm512_mask_or_epi32(__m512i source, __mmask16 mask, __m512i a, __m512i b) {
   return each_integer([=](int i) { return mask >> i & 1 ? a.u[i] | b.u[i] : source.u[i]; });
 }
 /// A register as elements of T, each f(i).
@@ -136,10 +136,10 @@ T element(const __m512i& a, int i) {
   std::memcpy(&value, reinterpret_cast<const char*>(&a) + i * static_cast<int>(sizeof(T)), sizeof value);
   return value;
 }
-inline __m512i _mm512_setzero_si512() {
+[[gnu::noinline]] inline __m512i _mm512_setzero_si512() {
   return each_integer([](int) { return 0u; });
 }
-inline __m512i _mm512_set1_epi16(short x) {
+[[gnu::noinline]] inline __m512i _mm512_set1_epi16(short x) {
   return each_of<std::int16_t>([=](int) { return x; });
 }
 inline __mmask64 _mm512_movepi8_mask(__m512i a) {
@@ -147,31 +147,40 @@ inline __mmask64 _mm512_movepi8_mask(__m512i a) {
   for (int i = 0; i < 64; ++i) mask |= static_cast<__mmask64>(element<std::int8_t>(a, i) < 0) << i;
   return mask;
 }
-inline __m512i _mm512_abs_epi8(__m512i a) {
+[[gnu::noinline]] inline __m512i _mm512_abs_epi8(__m512i a) {
   return each_of<std::int8_t>([&](int i) { return std::abs(element<std::int8_t>(a, i)); });
 }
-inline __m512i _mm512_mask_sub_epi8(__m512i other, __mmask64 mask, __m512i a, __m512i b) {
+[[gnu::noinline]] inline __m512i _mm512_mask_sub_epi8(__m512i other, __mmask64 mask, __m512i a, __m512i b) {
   return each_of<std::int8_t>([&](int i) {
     return mask >> i & 1 ? element<std::int8_t>(a, i) - element<std::int8_t>(b, i) : element<std::int8_t>(other, i);
   });
 }
-inline __m512i _mm512_add_epi16(__m512i a, __m512i b) {
+[[gnu::noinline]] inline __m512i _mm512_add_epi16(__m512i a, __m512i b) {
   return each_of<std::int16_t>([&](int i) { return element<std::int16_t>(a, i) + element<std::int16_t>(b, i); });
 }
-inline __m512i _mm512_maddubs_epi16(__m512i a, __m512i b) {
+[[gnu::noinline]] inline __m512i _mm512_maddubs_epi16(__m512i a, __m512i b) {
   return each_of<std::int16_t>([&](int i) {
     int sum = 0;
     for (int j = 2 * i; j < 2 * i + 2; ++j) sum += element<std::uint8_t>(a, j) * element<std::int8_t>(b, j);
     return sum > 32767 ? 32767 : sum < -32768 ? -32768 : sum;
   });
 }
-inline __m512i _mm512_madd_epi16(__m512i a, __m512i b) {
+[[gnu::noinline]] inline __m512i _mm512_dpbusd_epi32(__m512i sum, __m512i a, __m512i b) {
+  return each_of<std::int32_t>([&](int i) {
+    std::uint32_t total = sum.u[i];
+    for (int j = 4 * i; j < 4 * i + 4; ++j) {
+      total += static_cast<std::uint32_t>(element<std::uint8_t>(a, j) * element<std::int8_t>(b, j));
+    }
+    return static_cast<std::int32_t>(total);
+  });
+}
+[[gnu::noinline]] inline __m512i _mm512_madd_epi16(__m512i a, __m512i b) {
   return each_of<std::int32_t>([&](int i) {
     return element<std::int16_t>(a, 2 * i) * element<std::int16_t>(b, 2 * i) +
            element<std::int16_t>(a, 2 * i + 1) * element<std::int16_t>(b, 2 * i + 1);
   });
 }
-inline __m512i _mm512_add_epi32(__m512i a, __m512i b) {
+[[gnu::noinline]] inline __m512i _mm512_add_epi32(__m512i a, __m512i b) {
   return each_integer([=](int i) { return a.u[i] + b.u[i]; });
 }
 inline __mmask16 _mm512_cmpgt_epi32_mask(__m512i a, __m512i b) {
@@ -193,7 +202,7 @@ inline __m256i _mm256_and_si256(__m256i a, __m256i b) {
 }
 
 // Conversions.
-inline __m512 _mm512_cvtph_ps(__m256i a) {
+[[gnu::noinline]] inline __m512 _mm512_cvtph_ps(__m256i a) {
   return each_float([=](int i) { return from_float16(a.h[i]); });
 }
 inline __m256i _mm512_cvtps_ph(__m512 a, int /*to nearest*/) {
@@ -201,7 +210,7 @@ inline __m256i _mm512_cvtps_ph(__m512 a, int /*to nearest*/) {
   for (int i = 0; i < 16; ++i) r.h[i] = to_float16(a.f[i]);
   return r;
 }
-inline __m512i _mm512_cvtepu16_epi32(__m256i a) {
+[[gnu::noinline]] inline __m512i _mm512_cvtepu16_epi32(__m256i a) {
   return each_integer([=](int i) { return a.h[i]; });
 }
 inline __m256i _mm512_cvtepi32_epi16(__m512i a) {
@@ -209,7 +218,7 @@ inline __m256i _mm512_cvtepi32_epi16(__m512i a) {
   for (int i = 0; i < 16; ++i) r.h[i] = static_cast<std::uint16_t>(a.u[i]);
   return r;
 }
-inline __m512i _mm512_cvtepu8_epi32(__m128i a) {
+[[gnu::noinline]] inline __m512i _mm512_cvtepu8_epi32(__m128i a) {
   std::uint8_t bytes[16];
   std::memcpy(bytes, &a, sizeof bytes);
   return each_integer([&](int i) { return bytes[i]; });
@@ -221,10 +230,10 @@ inline __m256i _mm256_cvtepi8_epi16(__m128i a) {
   for (int i = 0; i < 16; ++i) r.h[i] = static_cast<std::uint16_t>(bytes[i]);
   return r;
 }
-inline __m512 _mm512_cvtepi32_ps(__m512i a) {
+[[gnu::noinline]] inline __m512 _mm512_cvtepi32_ps(__m512i a) {
   return each_float([=](int i) { return static_cast<float>(static_cast<std::int32_t>(a.u[i])); });
 }
-inline __m512i _mm512_cvtps_epi32(__m512 a) {
+[[gnu::noinline]] inline __m512i _mm512_cvtps_epi32(__m512 a) {
   return each_integer([=](int i) { return static_cast<std::uint32_t>(std::lrintf(a.f[i])); });
 }
 /// Saturates.
@@ -236,38 +245,38 @@ inline __m128i _mm512_cvtsepi32_epi8(__m512i a) {
   std::memcpy(&r, bytes, sizeof r);
   return r;
 }
-inline __m512 _mm512_roundscale_ps(__m512 a, int /*to nearest integer*/) {
+[[gnu::noinline]] inline __m512 _mm512_roundscale_ps(__m512 a, int /*to nearest integer*/) {
   return each_float([=](int i) { return std::nearbyintf(a.f[i]); });
 }
 
 // Arithmetic.
-inline __m512 _mm512_add_ps(__m512 a, __m512 b) {
+[[gnu::noinline]] inline __m512 _mm512_add_ps(__m512 a, __m512 b) {
   return each_float([=](int i) { return a.f[i] + b.f[i]; });
 }
-inline __m512 _mm512_sub_ps(__m512 a, __m512 b) {
+[[gnu::noinline]] inline __m512 _mm512_sub_ps(__m512 a, __m512 b) {
   return each_float([=](int i) { return a.f[i] - b.f[i]; });
 }
-inline __m512 _mm512_mul_ps(__m512 a, __m512 b) {
+[[gnu::noinline]] inline __m512 _mm512_mul_ps(__m512 a, __m512 b) {
   return each_float([=](int i) { return a.f[i] * b.f[i]; });
 }
-inline __m512 _mm512_div_ps(__m512 a, __m512 b) {
+[[gnu::noinline]] inline __m512 _mm512_div_ps(__m512 a, __m512 b) {
   return each_float([=](int i) { return a.f[i] / b.f[i]; });
 }
-inline __m512 _mm512_fmadd_ps(__m512 a, __m512 b, __m512 c) {
+[[gnu::noinline]] inline __m512 _mm512_fmadd_ps(__m512 a, __m512 b, __m512 c) {
   return each_float([=](int i) { return std::fma(a.f[i], b.f[i], c.f[i]); });
 }
 /// The second operand if either is NaN or both are zeros.
-inline __m512 _mm512_max_ps(__m512 a, __m512 b) {
+[[gnu::noinline]] inline __m512 _mm512_max_ps(__m512 a, __m512 b) {
   return each_float([=](int i) { return a.f[i] > b.f[i] ? a.f[i] : b.f[i]; });
 }
-inline __m512 _mm512_min_ps(__m512 a, __m512 b) {
+[[gnu::noinline]] inline __m512 _mm512_min_ps(__m512 a, __m512 b) {
   return each_float([=](int i) { return a.f[i] < b.f[i] ? a.f[i] : b.f[i]; });
 }
 inline __mmask16 _mm512_cmp_ps_mask(__m512 a, __m512 b, int /*less, ordered*/) {
   return each_bit([=](int i) { return a.f[i] < b.f[i]; });
 }
 /// b where the bit is set.
-inline __m512 _mm512_mask_blend_ps(__mmask16 mask, __m512 a, __m512 b) {
+[[gnu::noinline]] inline __m512 _mm512_mask_blend_ps(__mmask16 mask, __m512 a, __m512 b) {
   return each_float([=](int i) { return mask >> i & 1 ? b.f[i] : a.f[i]; });
 }
 
@@ -295,6 +304,10 @@ inline __m128 _mm256_extractf128_ps(__m256 a, int half) { return _mm_loadu_ps(a.
 
 }  // namespace mneme::kernels
 
+#define LanesOfAvx512 LanesOfFakeAvx512
 #define LanesAvx512 LanesFakeAvx512
+#define LanesAvx512Vnni LanesFakeAvx512Vnni
 #include "mneme/kernels/lanes_avx512.h"
+#undef LanesOfAvx512
 #undef LanesAvx512
+#undef LanesAvx512Vnni

@@ -11,12 +11,12 @@
 namespace mneme::kernels {
 
 struct FakeTile {
-  int rows = 0;
+  int rows = 0, bytes = 64;
   unsigned char data[16][64] = {};
 };
 
-/// AMX's eight tile registers in plain C++, after the operation sections of TILELOADD, TILESTORED and TDPBF16PS in
-/// Intel's manual. What would fault on the processor ends the program.
+/// AMX's eight tile registers in plain C++, after the operation sections of TILELOADD, TILESTORED, TDPBF16PS and
+/// TDPBSSD in Intel's manual. What would fault on the processor ends the program.
 struct FakeTiles {
   static void configure(int rows_0, int rows_1) {
     const int rows[8] = {rows_0, rows_0, rows_1, rows_1, rows_0, rows_1, 16, 16};
@@ -25,6 +25,12 @@ struct FakeTiles {
       tiles[t] = {};
       tiles[t].rows = rows[t];
     }
+  }
+  static void configure_bytes(int n) {
+    configure(16, 16);
+    require(n % 4 == 0 && n >= 4 && n <= 64);
+    tiles[4].bytes = tiles[5].bytes = n;
+    tiles[6].rows = tiles[7].rows = n / 4;
   }
   static void release() {
     for (FakeTile& tile : tiles) tile = {};
@@ -38,7 +44,8 @@ struct FakeTiles {
   static void load(const void* from, std::int64_t stride) {
     zero<T>();
     for (int r = 0; r < tiles[T].rows; ++r)
-      std::memcpy(tiles[T].data[r], static_cast<const char*>(from) + r * stride, 64);
+      std::memcpy(tiles[T].data[r], static_cast<const char*>(from) + r * stride,
+                  static_cast<std::size_t>(tiles[T].bytes));
   }
   template <int T>
   static void store(void* to, std::int64_t stride) {
@@ -62,6 +69,24 @@ struct FakeTiles {
         float total;
         std::memcpy(&total, sum.data[m] + 4 * n, 4);
         total = flush(flush(total) + flush(chains[2 * n] + chains[2 * n + 1]));
+        std::memcpy(sum.data[m] + 4 * n, &total, 4);
+      }
+    }
+  }
+
+  /// sum[m][n] += the products of four signed bytes of row m with four of column n, quad after quad.
+  template <int Sum, int Rows, int Panel>
+  static void dot_bytes() {
+    FakeTile &sum = tiles[Sum], &rows = tiles[Rows], &panel = tiles[Panel];
+    require(sum.rows > 0 && sum.rows == rows.rows && rows.bytes == 4 * panel.rows && sum.bytes == 64);
+    for (int m = 0; m < sum.rows; ++m) {
+      for (int n = 0; n < 16; ++n) {
+        std::int32_t total;
+        std::memcpy(&total, sum.data[m] + 4 * n, 4);
+        for (int k = 0; k < rows.bytes; ++k) {
+          total +=
+              static_cast<std::int8_t>(rows.data[m][k]) * static_cast<std::int8_t>(panel.data[k / 4][4 * n + k % 4]);
+        }
         std::memcpy(sum.data[m] + 4 * n, &total, 4);
       }
     }

@@ -73,7 +73,7 @@ void multiply_codes(const TileCodes& codes, TileSide side, std::int64_t dim, con
                     const float* x, std::int64_t n_rows, float* y) {
   const std::int64_t n_panels = TileCodes::n_panels(side, dim);
   CodeProduct<L> product(codes, side, dim, scratch);
-  product.set_tile(tile);
+  product.set_tile(tile, tile);
   product.run(x, TileCodes::inner(side, dim), n_rows, 0, n_panels, y, n_panels * kPanel);
 }
 using MultiplyCodes = void (*)(const TileCodes&, TileSide, std::int64_t, const std::byte*, float*, const float*,

@@ -74,7 +74,10 @@ TEST(LanesAvx2, EqualScalarLanes) {
   expect_scalar_results(kApplyAvx2);
 }
 
-TEST(LanesAvx512, EqualScalarLanesOnInstructionsInPlainCpp) { expect_scalar_results(apply_all<LanesFakeAvx512>); }
+TEST(LanesAvx512, EqualScalarLanesOnInstructionsInPlainCpp) {
+  expect_scalar_results(apply_all<LanesFakeAvx512>);
+  expect_scalar_results(apply_all<LanesFakeAvx512Vnni>);
+}
 
 TEST(LanesScalar, SumIsATreeOfHalves) {
   float lanes[16];

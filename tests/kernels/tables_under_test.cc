@@ -1,6 +1,7 @@
 #include "tests/kernels/tables_under_test.h"
 
 #include "mneme/kernels/product_amx.h"
+#include "mneme/kernels/product_coded_amx.h"
 #include "mneme/kernels/table.h"
 #include "tests/kernels/fake_avx512.h"
 #include "tests/kernels/fake_tiles.h"
@@ -9,8 +10,12 @@ namespace mneme::kernels {
 namespace {
 
 using Fake = LanesFakeAvx512;
+using FakeVnni = LanesFakeAvx512Vnni;
 constinit const Table kFakeAvx512 = make_table<Fake, BFloat16Format<Fake>>("avx512 in C++");
-constinit const Table kFakeAmx = make_table<Fake, AmxFormat<Fake, FakeTiles>>("amx in C++");
+constinit const Table kFakeAvx512Vnni = make_table<FakeVnni, BFloat16Format<FakeVnni>>("avx512vnni in C++");
+template <WeightFormat kFormat>
+using FakeAmxCoded = AmxCodedProduct<FakeVnni, FakeTiles, kFormat>;
+constinit const Table kFakeAmx = make_table<FakeVnni, AmxFormat<FakeVnni, FakeTiles>, FakeAmxCoded>("amx in C++");
 
 }  // namespace
 
@@ -18,6 +23,7 @@ const std::vector<const Table*>& tables_under_test() {
   static const std::vector<const Table*> tables = [] {
     std::vector<const Table*> all = available();
     all.push_back(&kFakeAvx512);
+    all.push_back(&kFakeAvx512Vnni);
     all.push_back(&kFakeAmx);
     return all;
   }();

@@ -13,16 +13,16 @@ TABLE = "0000000000000000 D mneme::kernels::kAvx512Table\n"
 
 class CheckIsaSymbolsTest(unittest.TestCase):
     def test_own_lanes_and_the_table_pass(self):
-        listing = (TABLE + "0000 W void mneme::kernels::attend<mneme::kernels::LanesAvx512, Format>(long)\n"
+        listing = (TABLE + "0000 W void mneme::kernels::attend<mneme::kernels::LanesOfAvx512<false>, Format>(long)\n"
                    + "0000 V DW.ref.__gxx_personality_v0\n")
         self.assertEqual(violations("avx512", listing), [])
-        self.assertEqual(violations("amx", "0000 W mneme::kernels::LanesAvx512::sum() const\n"), [])
+        self.assertEqual(violations("amx", "0000 W mneme::kernels::LanesOfAvx512<true>::sum() const\n"), [])
 
     def test_shared_inline_functions_do_not(self):
         for shared in ["float const& std::min<float>(float const&, float const&)",
                        "mneme::kernels::padded_inner(mneme::DType, long)",
                        "void mneme::kernels::attend<mneme::kernels::LanesAvx2, Format>(long)",
-                       "mneme::kernels::LanesAvx512Like::sum() const"]:
+                       "mneme::kernels::LanesOfAvx512<true>::sum() const"]:
             found = violations("avx512", TABLE + f"0000 W {shared}\n")
             self.assertEqual(len(found), 1, shared)
             self.assertIn(shared, found[0])
