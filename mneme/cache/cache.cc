@@ -64,6 +64,7 @@ KvLayer Cache::make_attention(const LayerPlan& plan, const std::shared_ptr<Tier>
                     .residual_blocks = plan.residual_blocks,
                     .device = device_,
                     .rotate_values = plan.rotate_values,
+                    .n_readers = plan.n_readers,
                     .raw_pool = pools_[at.raw]};
   if (plan.codec || plan.offloaded) {
     const std::shared_ptr<Tier>& tier = plan.offloaded ? offload_tier_ : memory;

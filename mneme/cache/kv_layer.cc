@@ -58,6 +58,7 @@ KvLayer& KvLayer::operator=(KvLayer other) noexcept {
   std::swap(storage_, other.storage_);
   std::swap(sequences_, other.sequences_);
   std::swap(recording_, other.recording_);
+  std::swap(n_to_read_, other.n_to_read_);
   std::swap(write_failure_, other.write_failure_);
   std::swap(prefetcher_, other.prefetcher_);
   std::swap(prefetch_index_, other.prefetch_index_);
@@ -72,6 +73,7 @@ void KvLayer::start(std::int64_t n_sequences, std::int64_t max_length) {
 void KvLayer::reset() noexcept {
   sequences_.clear();
   recording_ = false;
+  n_to_read_ = 0;
   write_failure_.clear();
 }
 
@@ -189,19 +191,19 @@ void KvLayer::seal(ops::Workspace& workspace, std::span<const std::int64_t> targ
   for (const SealOf& one : seals_of) {
     if (one.sequence->n_sealed() != one.b) continue;  // behind one that could not be written
     const Seal* const s = one.i < 0 ? nullptr : &work[static_cast<std::size_t>(one.i)];
-    if (!s || s->written) one.sequence->seal_next(storage_, s ? s->to : BlockRef(), recording_);
+    if (!s || s->written) one.sequence->seal_next(storage_, s ? s->to : BlockRef(), keeps_past());
   }
   seals.clear();
 }
 
-/// Where the blocks lie that n_queries queries from the sequence's end see.
-ops::AttendSequence KvLayer::part_of(ops::Workspace& workspace, const KvSequence& s, std::int64_t first_row,
-                                     std::int64_t n_queries) const {
-  ops::AttendSequence part{.first_query = s.length() - n_queries, .first_row = first_row, .n_queries = n_queries};
-  if (n_queries == 0) return part;
+/// Where the blocks lie that the queries see.
+ops::AttendSequence KvLayer::part_of(ops::Workspace& workspace, const KvSequence& s, const Queries& queries) const {
+  ops::AttendSequence part{.first_query = queries.first, .first_row = queries.first_row, .n_queries = queries.n};
+  if (queries.n == 0) return part;
   if (retention().sinks() == 0)
     part.first_span = retention().first_needed(part.first_query) / (kBlockTokens * kSpanBlocks);
-  const std::int64_t first = part.first_span * kSpanBlocks, end = s.raw().size();
+  const std::int64_t first = part.first_span * kSpanBlocks;
+  const std::int64_t end = (queries.first + queries.n + kBlockTokens - 1) / kBlockTokens;
   const std::int64_t n_spans = (end - first + kSpanBlocks - 1) / kSpanBlocks;
   const auto pointers = [&](std::int64_t n) {
     return reinterpret_cast<const std::byte**>(workspace.host_bytes(n * static_cast<std::int64_t>(sizeof(std::byte*))));
@@ -211,15 +213,15 @@ ops::AttendSequence KvLayer::part_of(ops::Workspace& workspace, const KvSequence
     for (std::int64_t j = 0; j < n_spans; ++j) result[j] = span_at(first + j * kSpanBlocks);
     return std::span<const std::byte* const* const>(result, static_cast<std::size_t>(n_spans));
   };
-  if (s.n_sealed() == 0) {
+  if (queries.n_sealed == 0) {
     part.spans = spans([&](std::int64_t b) { return s.raw().span(b); });
     return part;
   }
   const std::byte** const blocks = pointers(n_spans * kSpanBlocks);
   for (std::int64_t b = first; b < first + n_spans * kSpanBlocks; ++b)
-    blocks[b - first] = b >= end ? nullptr : b < s.n_sealed() ? address_of(s.sealed().at(b)) : s.raw().at(b).data();
+    blocks[b - first] = b >= end ? nullptr : b < queries.n_sealed ? address_of(s.sealed().at(b)) : s.raw().at(b).data();
   part.spans = spans([&](std::int64_t b) { return blocks + (b - first); });
-  if (storage_.codec) part.n_sealed = s.n_sealed();
+  if (storage_.codec) part.n_sealed = queries.n_sealed;
   return part;
 }
 
@@ -238,6 +240,16 @@ void KvLayer::begin_reading() const {
     });
   }
   prefetcher_->begin(prefetch_index_);
+}
+
+void KvLayer::end_reading() const {
+  if (prefetcher_) prefetcher_->end(prefetch_index_);
+}
+
+void KvLayer::let_go() {
+  n_to_read_ = 0;
+  if (recording_) return;
+  for (KvSequence& s : sequences_) s.let_go(storage_);
 }
 
 void KvLayer::attend_parts(ops::Workspace& workspace, std::span<const ops::AttendSequence> parts,
@@ -266,14 +278,19 @@ void KvLayer::attend_to_all(ops::Workspace& workspace, std::span<const std::int6
   thread_local std::vector<ops::AttendSequence> parts;
   parts.assign(n, {});
   for (std::size_t i = 0; i < n; ++i) {
-    parts[i] = part_of(workspace, sequences_[i], row_starts[i], row_starts[i + 1] - row_starts[i]);
+    const std::int64_t length = sequences_[i].length(), n_queries = row_starts[i + 1] - row_starts[i];
+    parts[i] = part_of(workspace, sequences_[i],
+                       {.first = length - n_queries,
+                        .n = n_queries,
+                        .first_row = row_starts[i],
+                        .n_sealed = sequences_[i].n_sealed()});
     check(parts[i].n_queries == 0 || sequences_[i].length() > 0, ErrorKind::kFailedPrecondition,
           "sequence {} has no token to attend to; append its tokens first", i);
     parts[i].first_query = 0;
     parts[i].n_keys = sequences_[i].length();
   }
   attend_parts(workspace, parts, query, out);
-  if (prefetcher_) prefetcher_->end(prefetch_index_);
+  end_reading();
   if (storage_.rotate_values) ops::rotate_heads(workspace, out, query.n_heads, layout().value_dim);
 }
 
@@ -283,6 +300,10 @@ void KvLayer::attend(ops::Workspace& workspace, std::span<const std::int64_t> ro
   const std::size_t n = sequences_.size();
   check(row_starts.size() == n + 1, ErrorKind::kInvalidArgument,
         "cache: {} sequences were given to a layer that holds {}", row_starts.size() - 1, n);
+  if (n_to_read_ > 0) {  // a pass ended in an error before its last reader
+    end_reading();
+    let_go();
+  }
   const bool attends = query.n_heads > 0;
   KeyValueRows stored = rows;
   if (storage_.rotate_values) {
@@ -301,7 +322,7 @@ void KvLayer::attend(ops::Workspace& workspace, std::span<const std::int64_t> ro
     const ops::Workspace::Scope piece_scope(workspace);
     bool any = false;
     for (std::size_t i = 0; i < n; ++i) {
-      counts[i] = sequences_[i].piece(storage_, row_starts[i + 1] - first_rows[i]);
+      counts[i] = storage_.piece(sequences_[i].length(), row_starts[i + 1] - first_rows[i]);
       targets[i] = counts[i] ? storage_.n_sealed_for(sequences_[i].length()) : 0;
       any = any || counts[i];
     }
@@ -309,16 +330,61 @@ void KvLayer::attend(ops::Workspace& workspace, std::span<const std::int64_t> ro
     append(workspace, stored, first_rows, counts);
     if (storage_.seals()) seal(workspace, targets);
     if (attends) {
-      for (std::size_t i = 0; i < n; ++i) parts[i] = part_of(workspace, sequences_[i], first_rows[i], counts[i]);
+      for (std::size_t i = 0; i < n; ++i) {
+        const KvSequence& s = sequences_[i];
+        parts[i] = part_of(
+            workspace, s,
+            {.first = s.length() - counts[i], .n = counts[i], .first_row = first_rows[i], .n_sealed = s.n_sealed()});
+      }
       attend_parts(workspace, parts, query, out);
     }
     for (std::size_t i = 0; i < n; ++i) {
       first_rows[i] += counts[i];
-      if (!recording_) sequences_[i].let_go(storage_);
+      if (!keeps_past()) sequences_[i].let_go(storage_);
     }
   }
-  if (prefetcher_ && attends) prefetcher_->end(prefetch_index_);
-  if (storage_.rotate_values && attends) ops::rotate_heads(workspace, out, query.n_heads, layout().value_dim);
+  if (attends && storage_.rotate_values) ops::rotate_heads(workspace, out, query.n_heads, layout().value_dim);
+  if (attends && storage_.n_readers > 0) {
+    n_to_read_ = storage_.n_readers;
+    return;
+  }
+  if (attends) end_reading();
+  if (storage_.n_readers > 0) let_go();
+}
+
+void KvLayer::attend_again(ops::Workspace& workspace, std::span<const std::int64_t> row_starts,
+                           const AttendQuery& query, const ops::Rows& out) {
+  const ops::Workspace::Scope scope(workspace);
+  const std::size_t n = sequences_.size();
+  check(row_starts.size() == n + 1, ErrorKind::kInvalidArgument,
+        "cache: {} sequences were given to a layer that holds {}", row_starts.size() - 1, n);
+  check(n_to_read_ > 0, ErrorKind::kFailedPrecondition,
+        "this layer of the cache is read by {} layers besides the one that writes it, and all have read",
+        storage_.n_readers);
+  thread_local std::vector<std::int64_t> first_rows;
+  thread_local std::vector<ops::AttendSequence> parts;
+  first_rows.assign(row_starts.begin(), row_starts.end() - 1);
+  parts.assign(n, {});
+  while (true) {  // in the pieces of `attend`
+    const ops::Workspace::Scope piece_scope(workspace);
+    bool any = false;
+    for (std::size_t i = 0; i < n; ++i) {
+      const KvSequence& s = sequences_[i];
+      const std::int64_t rest = row_starts[i + 1] - first_rows[i], first = s.length() - rest;
+      const std::int64_t count = storage_.piece(first, rest);
+      parts[i] =
+          part_of(workspace, s,
+                  {.first = first, .n = count, .first_row = first_rows[i], .n_sealed = s.n_sealed_at(storage_, first)});
+      first_rows[i] += count;
+      any = any || count > 0;
+    }
+    if (!any) break;
+    attend_parts(workspace, parts, query, out);
+  }
+  if (storage_.rotate_values) ops::rotate_heads(workspace, out, query.n_heads, layout().value_dim);
+  if (--n_to_read_ > 0) return;
+  end_reading();
+  let_go();
 }
 
 void KvLayer::check_crop(const KvSequence& s, std::int64_t n) const {

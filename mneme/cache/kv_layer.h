@@ -84,6 +84,12 @@ class KvLayer {
   void attend_to_all(ops::Workspace& workspace, std::span<const std::int64_t> row_starts, const AttendQuery& query,
                      const ops::Rows& out) const;
 
+  /// For each of the storage's n_readers, after `attend` of the same rows: attends from other queries at the same
+  /// tokens, and sees what those saw, bit for bit. Until the last of them has read, the layer holds all that the pass
+  /// appended. Throws Error(kFailedPrecondition) where all have read.
+  void attend_again(ops::Workspace& workspace, std::span<const std::int64_t> row_starts, const AttendQuery& query,
+                    const ops::Rows& out);
+
   /// Throws Error(kIo) if a block could not be written to its tier. It stayed in memory and nothing is lost, but the
   /// layer cannot go on.
   void check_written() const;
@@ -151,11 +157,17 @@ class KvLayer {
               std::span<const std::int64_t> counts);
   void clear_tail(ops::Workspace& workspace, KvSequence& sequence, std::byte* block);
   void seal(ops::Workspace& workspace, std::span<const std::int64_t> targets);
-  ops::AttendSequence part_of(ops::Workspace& workspace, const KvSequence& sequence, std::int64_t first_row,
-                              std::int64_t n_queries) const;
+  /// Which tokens of a sequence attend: n queries, the first of them at index `first`, with so many blocks sealed.
+  struct Queries {
+    std::int64_t first, n, first_row, n_sealed;
+  };
+  ops::AttendSequence part_of(ops::Workspace& workspace, const KvSequence& sequence, const Queries& queries) const;
   void attend_parts(ops::Workspace& workspace, std::span<const ops::AttendSequence> parts, const AttendQuery& query,
                     const ops::Rows& out) const;
   void begin_reading() const;
+  void end_reading() const;
+  bool keeps_past() const noexcept { return recording_ || storage_.n_readers > 0; }
+  void let_go();
   KeysAndValues gather(const KvSequence& sequence, std::int64_t first, std::int64_t last) const;
   KeysAndValues gather(std::int64_t first, std::int64_t last) const;
   KeysAndValues visible() const;
@@ -166,6 +178,7 @@ class KvLayer {
   KvStorage storage_;  // before the sequences: blocks go back to its pools
   std::vector<KvSequence> sequences_;
   bool recording_ = false;
+  std::int64_t n_to_read_ = 0;  // readers that the pass is not through with
   std::string write_failure_;
   std::shared_ptr<Prefetcher> prefetcher_;
   std::int64_t prefetch_index_ = 0;

@@ -20,6 +20,12 @@ std::int64_t KvStorage::n_sealed_for(std::int64_t i) const {
   return seals() ? std::max<std::int64_t>(0, (i + 1) / kBlockTokens - residual_blocks) : 0;
 }
 
+std::int64_t KvStorage::piece(std::int64_t length, std::int64_t n) const {
+  if (!piecewise()) return n;
+  // The next piece begins with the last slot of a block: its query is the first to see one block more sealed.
+  return std::min(n, kBlockTokens - (length + 1) % kBlockTokens);
+}
+
 void KvStorage::unseal(const BlockRef& sealed, std::int64_t b, std::byte* raw) const {
   Tier& tier = sealed.pool()->tier();
   if (!codec) return tier.read(raw, device, sealed.data(), layout.block_bytes());
@@ -34,17 +40,20 @@ void KvStorage::unseal(const BlockRef& sealed, std::int64_t b, std::byte* raw) c
 BlockCounts KvSequence::peak(const KvStorage& storage, std::int64_t length) {
   const std::int64_t all = blocks_of(length);
   // A piece adds one block before it lets another go.
-  const std::int64_t kept = storage.retention.limited() ? std::min(all, window_blocks(storage.retention) + 1) : all;
+  const bool whole = storage.n_readers > 0;
+  const std::int64_t kept =
+      storage.retention.limited() && !whole ? std::min(all, window_blocks(storage.retention) + 1) : all;
   if (!storage.seals()) return {.raw = kept};
   const std::int64_t sealed =
       std::min(kept, std::max<std::int64_t>(0, length / kBlockTokens - storage.residual_blocks));
-  return {.raw = std::min(kept, storage.residual_blocks + 2),
+  return {.raw = whole && storage.codec ? kept : std::min(kept, storage.residual_blocks + 2),
           .sealed = std::max<std::int64_t>(0, sealed - 1),
           .first = std::min<std::int64_t>(1, sealed)};
 }
 
 BlockCounts KvSequence::needed(const KvStorage& storage, std::int64_t n, bool recording) const {
   if (n == 0) return {};
+  recording = recording || storage.n_readers > 0;
   const std::int64_t after = length_ + n;
   BlockCounts counts{.raw = blocks_of(after) - raw_.size()};
   const BlockCounts most = peak(storage, after);
@@ -71,10 +80,10 @@ void KvSequence::reserve(const KvStorage& storage, std::int64_t length) {
   if (storage.seals()) sealed_.reserve(length / kBlockTokens);
 }
 
-std::int64_t KvSequence::piece(const KvStorage& storage, std::int64_t n) const {
-  if (!storage.piecewise()) return n;
-  // The next piece begins with the last slot of a block: its query is the first to see one block more sealed.
-  return std::min(n, kBlockTokens - (length_ + 1) % kBlockTokens);
+std::int64_t KvSequence::n_sealed_at(const KvStorage& storage, std::int64_t i) const {
+  std::int64_t n = std::min(storage.n_sealed_for(i), n_sealed());
+  while (n < n_sealed() && !raw_.at(n)) ++n;
+  return n;
 }
 
 std::byte* KvSequence::open_block(const KvStorage& storage) {
@@ -134,6 +143,7 @@ void KvSequence::seal_next(const KvStorage& storage, BlockRef sealed, bool recor
 }
 
 void KvSequence::let_go(const KvStorage& storage) {
+  if (storage.n_readers > 0) raw_.release_before(n_sealed());
   if (!storage.retention.limited()) return;
   const std::int64_t needed = storage.retention.first_needed(length_);
   const std::int64_t sink_blocks = blocks_of(storage.retention.sinks());

@@ -26,6 +26,7 @@ struct KvStorage {
   std::int64_t residual_blocks = 0;                     ///< full blocks that stay raw behind the open one
   at::Device device = at::kCPU;                         ///< where raw blocks lie
   bool rotate_values = false;                           ///< values are stored rotated (kernels/hadamard.h)
+  std::int64_t n_readers = 0;                           ///< later layers that read these keys and values in a pass
   std::shared_ptr<BlockPool> raw_pool = {};
   std::shared_ptr<BlockPool> sealed_pool = {};  ///< none: blocks are never sealed
   std::shared_ptr<BlockPool> first_pool = {};   ///< of block 0, which may carry raw tokens besides its codes
@@ -36,6 +37,8 @@ struct KvStorage {
   bool piecewise() const noexcept { return seals() || retention.limited(); }
   /// Blocks that the query at index i sees sealed.
   std::int64_t n_sealed_for(std::int64_t i) const;
+  /// Tokens to append next to a sequence of this length, of n: up to where the number of sealed blocks changes.
+  std::int64_t piece(std::int64_t length, std::int64_t n) const;
   BlockPool& pool_of_sealed(std::int64_t b) const { return b == 0 ? *first_pool : *sealed_pool; }
   /// Raw block, on `device` <- sealed block b.
   void unseal(const BlockRef& sealed, std::int64_t b, std::byte* raw) const;
@@ -60,10 +63,13 @@ class KvSequence {
   const BlockList& raw() const noexcept { return raw_; }
   const BlockList& sealed() const noexcept { return sealed_; }
   std::int64_t n_sealed() const noexcept { return sealed_.size(); }
+  /// Blocks that the query at index i saw sealed, where the past since is recorded.
+  std::int64_t n_sealed_at(const KvStorage& storage, std::int64_t i) const;
   /// Sinks apart, tokens before this one are gone.
   std::int64_t first_held() const noexcept { return first_held_; }
 
-  /// Blocks that a sequence of up to `length` tokens holds at most, pieces under way included.
+  /// Blocks that a sequence of up to `length` tokens holds at most, pieces under way included. A layer that others read
+  /// may hold all raw: a pass may be as long as the text.
   static BlockCounts peak(const KvStorage& storage, std::int64_t length);
   /// Blocks that appending n tokens may take at most.
   BlockCounts needed(const KvStorage& storage, std::int64_t n, bool recording) const;
@@ -74,8 +80,6 @@ class KvSequence {
   /// Takes the memory of lists for up to `length` tokens.
   void reserve(const KvStorage& storage, std::int64_t length);
 
-  /// Tokens to append next, of n: up to where the number of sealed blocks changes.
-  std::int64_t piece(const KvStorage& storage, std::int64_t n) const;
   /// The block that the next token goes to, held by nobody else. The caller writes from slot length() % 64 on, and has
   /// to clear what is behind it if `take_stale_tail` says so.
   std::byte* open_block(const KvStorage& storage);
@@ -102,7 +106,7 @@ class KvSequence {
   /// Adds block n_sealed(), which retention may have let go (an empty one then); its raw numbers go unless they are
   /// recorded for a crop.
   void seal_next(const KvStorage& storage, BlockRef sealed, bool recording);
-  /// Lets go of what no later query sees. Not while recording.
+  /// Lets go of what no later query sees, and of what was only recorded. Not while recording.
   void let_go(const KvStorage& storage);
 
   /// Whether what a sequence of n tokens less would see is still there.

@@ -52,7 +52,7 @@ KvLayer::KeysAndValues KvLayer::update(ops::Workspace& workspace, const at::Tens
   };
   std::vector<std::int64_t> first_rows(sequences_.size()), counts(sequences_.size()), targets(sequences_.size());
   for (std::int64_t done = 0; done < n;) {
-    const std::int64_t count = sequences_.empty() ? n : sequences_.front().piece(storage_, n - done);
+    const std::int64_t count = sequences_.empty() ? n : storage_.piece(before + done, n - done);
     for (std::size_t i = 0; i < sequences_.size(); ++i) first_rows[i] = static_cast<std::int64_t>(i) * n + done;
     std::fill(counts.begin(), counts.end(), count);
     std::fill(targets.begin(), targets.end(), storage_.n_sealed_for(before + done));
@@ -65,9 +65,7 @@ KvLayer::KeysAndValues KvLayer::update(ops::Workspace& workspace, const at::Tens
       see(gather(0, std::min(retention().sinks(), first)));
       see(gather(first, before + count));
     }
-    if (!recording_) {
-      for (KvSequence& s : sequences_) s.let_go(storage_);
-    }
+    let_go();
     done += count;
   }
   if (n == 0) return visible();

@@ -212,7 +212,7 @@ CachePlan plan_cache(const CacheShape& shape, const CacheOptions& options) {
   const std::optional<Chooser> chooser = options.quantized ? std::optional<Chooser>(options.config) : std::nullopt;
   for (std::size_t i = 0; i < shape.layers.size(); ++i) {
     const LayerShape& wanted = shape.layers[i];
-    LayerPlan layer{.retention = wanted.retention, .state = wanted.state};
+    LayerPlan layer{.retention = wanted.retention, .state = wanted.state, .n_readers = wanted.n_readers};
     if (wanted.has_attention()) {
       layer.layout = raw_layout(options.dtype.value_or(shape.dtype), wanted.n_heads, wanted.key_dim, wanted.value_dim);
       layer.offloaded = !plan.offload_device.empty() && !(only_non_sliding && wanted.retention.limited());

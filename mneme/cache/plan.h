@@ -35,6 +35,7 @@ struct LayerPlan {
   bool rotate_values = false;
   bool offloaded = false;
   std::optional<StateShape> state = {};
+  std::int64_t n_readers = 0;  ///< layers besides the one that writes them, as LayerShape's
 
   bool has_attention() const { return layout.n_heads > 0; }
   /// "bfloat16", "int8", "kivi4+2".

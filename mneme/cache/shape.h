@@ -19,6 +19,7 @@ struct LayerShape {
   std::int64_t key_dim = 0;
   std::int64_t value_dim = 0;
   std::optional<StateShape> state = {};
+  std::int64_t n_readers = 0;  ///< later layers of the model that read these keys and values and have none of their own
 
   bool has_attention() const { return n_heads != 0 || !state; }
 

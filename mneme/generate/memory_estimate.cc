@@ -34,7 +34,8 @@ void add_cache(const CacheShape& shape, const CacheOptions& options, std::int64_
 /// inside one, and logits where they are computed and where they are kept.
 std::int64_t working_bytes(const ModelConfig& c, std::int64_t n_rows, std::int64_t batch_size) {
   const std::int64_t attention = 2 * (c.num_attention_heads + c.num_key_value_heads) * c.head_dim;
-  const std::int64_t inner = std::max(attention, 3 * c.intermediate_size);
+  const std::int64_t inner =
+      std::max(attention, 3 * c.intermediate_size) + 2 * c.num_hidden_layers * c.hidden_size_per_layer_input;
   return 4 * (n_rows * (3 * c.hidden_size + inner) + 2 * batch_size * c.vocab_size);
 }
 

@@ -11,6 +11,7 @@ std::unique_ptr<Model> build_deepseek_v3(const ModelConfig&, const Weights&, DTy
 std::unique_ptr<Model> build_falcon_h1(const ModelConfig&, const Weights&, DType, at::Device);
 std::unique_ptr<Model> build_gemma2(const ModelConfig&, const Weights&, DType, at::Device);
 std::unique_ptr<Model> build_gemma3(const ModelConfig&, const Weights&, DType, at::Device);
+std::unique_ptr<Model> build_gemma4(const ModelConfig&, const Weights&, DType, at::Device);
 std::unique_ptr<Model> build_gpt2(const ModelConfig&, const Weights&, DType, at::Device);
 std::unique_ptr<Model> build_gpt_oss(const ModelConfig&, const Weights&, DType, at::Device);
 std::unique_ptr<Model> build_granite(const ModelConfig&, const Weights&, DType, at::Device);
@@ -35,6 +36,7 @@ std::unique_ptr<Seq2SeqModel> build_t5(const ModelConfig&, const Weights&, DType
 
 CacheShape deepseek_v3_cache_shape(const ModelConfig&, DType, at::Device);
 CacheShape falcon_h1_cache_shape(const ModelConfig&, DType, at::Device);
+CacheShape gemma4_cache_shape(const ModelConfig&, DType, at::Device);
 CacheShape lfm2_cache_shape(const ModelConfig&, DType, at::Device);
 CacheShape mamba2_cache_shape(const ModelConfig&, DType, at::Device);
 CacheShape mamba_cache_shape(const ModelConfig&, DType, at::Device);
@@ -47,6 +49,7 @@ inline constexpr Architecture kArchitectures[] = {
     {"falcon_h1", build_falcon_h1, nullptr, falcon_h1_cache_shape},
     {"gemma2", build_gemma2},
     {"gemma3_text", build_gemma3},
+    {"gemma4_text", build_gemma4, nullptr, gemma4_cache_shape},
     {"gpt2", build_gpt2},
     {"gpt_oss", build_gpt_oss},
     {"granite", build_granite},

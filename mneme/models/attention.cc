@@ -30,10 +30,16 @@ class Attention final : public Sublayer {
     }
     if (p_.query_norm && p_.norm_after_rope) normalize(workspace, qkv);
     if (p_.tuning) tune(pass, qkv);
-    cache.attention().attend(
-        workspace, pass.batch.row_starts,
-        {.keys = qkv, .key_offset = queries, .values = qkv, .value_offset = queries + keys},
-        {.q = qkv, .n_heads = p_.n_heads, .scale = p_.scale, .softcap = p_.softcap, .sinks = p_.sinks}, attended);
+    if (p_.value_norm) p_.value_norm.heads(workspace, qkv, queries + keys, keys);
+    const AttendQuery query{
+        .q = qkv, .n_heads = p_.n_heads, .scale = p_.scale, .softcap = p_.softcap, .sinks = p_.sinks};
+    if (keys == 0) {
+      cache.attention().attend_again(workspace, pass.batch.row_starts, query, attended);
+    } else {
+      cache.attention().attend(workspace, pass.batch.row_starts,
+                               {.keys = qkv, .key_offset = queries, .values = qkv, .value_offset = queries + keys},
+                               query, attended);
+    }
     if (p_.gated) ops::multiply_sigmoid(workspace, qkv, queries + 2 * keys, attended);
     p_.output.forward(workspace, attended, y);
   }
@@ -42,7 +48,7 @@ class Attention final : public Sublayer {
   void normalize(ops::Workspace& workspace, const ops::Rows& qkv) const {
     const std::int64_t queries = p_.n_heads * p_.head_dim;
     p_.query_norm.heads(workspace, qkv, 0, queries);
-    p_.key_norm.heads(workspace, qkv, queries, p_.n_key_value_heads * p_.head_dim);
+    if (p_.key_norm) p_.key_norm.heads(workspace, qkv, queries, p_.n_key_value_heads * p_.head_dim);
   }
 
   void tune(const Pass& pass, const ops::Rows& qkv) const {
@@ -72,8 +78,8 @@ AttentionParts standard_attention(const Loader& load, const ModelConfig& c, cons
 
 AttentionParts attention_sizes(const ModelConfig& c) {
   return {.n_heads = c.num_attention_heads,
-          .n_key_value_heads = c.num_key_value_heads,
           .head_dim = c.head_dim,
+          .n_key_value_heads = c.num_key_value_heads,
           .scale = 1.0f / std::sqrt(static_cast<float>(c.head_dim))};
 }
 

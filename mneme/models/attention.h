@@ -19,10 +19,12 @@ struct TemperatureTuning {
 /// A layer's weights and how its scores become weights. An architecture file starts from `standard_attention` and says
 /// what is different.
 struct AttentionParts {
-  std::int64_t n_heads = 0, n_key_value_heads = 0, head_dim = 0;
-  ops::Linear qkv = {};  ///< queries, keys, values, and, with `gated`, a gate for each query head
+  std::int64_t n_heads = 0, head_dim = 0;
+  std::int64_t n_key_value_heads = 0;  ///< none: keys and values are those that another layer has written (Gemma 4)
+  ops::Linear qkv = {};                ///< queries, keys, values, and, with `gated`, a gate for each query head
   ops::Linear output = {};
   Norm query_norm = {}, key_norm = {};  ///< of each head, or, as wide as they, of all heads together
+  Norm value_norm = {};                 ///< of each head
   bool norm_after_rope = false;         ///< else before
   std::optional<std::size_t> rope = 0;  ///< which of the model's rotary embeddings; none: no positions
   std::optional<TemperatureTuning> tuning = {};
@@ -47,7 +49,7 @@ AttentionParts standard_attention(const Loader& load, const ModelConfig& config,
 void normalize_heads(AttentionParts& parts, const Loader& load, const ModelConfig& config, const std::string& prefix,
                      NormKind kind = NormKind::kRms);
 
-/// y = O(attention(rope(norm(Q x)), rope(norm(K x)), V x)). Queries, keys and values are one product.
+/// y = O(attention(rope(norm(Q x)), rope(norm(K x)), norm(V x))). Queries, keys and values are one product.
 std::unique_ptr<const Sublayer> attention(AttentionParts parts);
 
 }  // namespace mneme

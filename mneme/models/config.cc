@@ -36,6 +36,14 @@ std::int64_t quotient(std::int64_t value, std::int64_t divisor, const char* what
   return value / divisor;
 }
 
+/// A size that may be 0.
+std::int64_t non_negative(const Json& row, const char* key, const std::string& file) {
+  const std::int64_t value = json_int(row, key, 0, file);
+  check(value >= 0 && value <= ConfigKeys::kMaxSize, ErrorKind::kCorruptData, "{}: \"{}\" is {}, it must be 0 to {}",
+        file, key, value, ConfigKeys::kMaxSize);
+  return value;
+}
+
 /// Heads, what each layer sees, positions. `json` is the whole file.
 void read_attention(const ConfigKeys& keys, const Json& json, ModelConfig& config) {
   config.num_attention_heads = keys.size("num_attention_heads");
@@ -104,6 +112,7 @@ ModelConfig ModelConfig::from_json(const Json& json, const std::string& name) {
   config.attention_bias = json_bool(row, "attention_bias", false, name);
   config.learned_positions = json_bool(row, "learned_positions", false, name);
   config.mlp_bias = json_bool(row, "mlp_bias", false, name);
+  config.hidden_size_per_layer_input = non_negative(row, "hidden_size_per_layer_input", name);
   config.bos_token_id = keys.token("bos_token_id");
   config.pad_token_id = keys.token("pad_token_id");
   config.eos_token_id = keys.tokens("eos_token_id");

@@ -36,8 +36,9 @@ struct ModelConfig {
   std::optional<std::int64_t> attention_chunk_size;  ///< set only if at least one layer is chunked
   std::vector<LayerType> layer_types;                ///< [num_hidden_layers]; empty for a type without attention
   RopeConfig rope;
-  std::optional<RopeConfig> sliding_rope;  ///< of sliding layers, where it is another
-  bool learned_positions = false;          ///< a table of max_position_embeddings vectors: no position is behind it
+  std::optional<RopeConfig> sliding_rope;        ///< of sliding layers, where it is another
+  std::int64_t hidden_size_per_layer_input = 0;  ///< of embeddings that each layer has of its own, or 0: Gemma 4
+  bool learned_positions = false;  ///< a table of max_position_embeddings vectors: no position is behind it
   std::optional<std::int64_t> bos_token_id, pad_token_id;
   std::vector<std::int64_t> eos_token_id;
   DType dtype = DType::kFloat32;  ///< as the checkpoint says ("dtype" or "torch_dtype"); GGUF: bfloat16

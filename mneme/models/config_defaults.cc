@@ -90,6 +90,21 @@ constexpr std::string_view kRows = R"({
     "rope_theta": 1e6, "rope_local_base_freq": 1e4, "use_bidirectional_attention": false,
     "bos_token_id": 2, "eos_token_id": 1, "pad_token_id": 0
   },
+  "gemma4_text": {
+    "vocab_size": 262144, "hidden_size": 2304, "intermediate_size": 9216, "num_hidden_layers": 30,
+    "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256, "global_head_dim": 512,
+    "num_global_key_value_heads": null, "max_position_embeddings": 131072, "rms_norm_eps": 1e-6,
+    "hidden_activation": "gelu_pytorch_tanh", "tie_word_embeddings": true, "attention_bias": false,
+    "sliding_window": 512, "layer_types": null, "sliding_window_pattern": 6, "final_logit_softcapping": null,
+    "rope_parameters": {
+      "sliding_attention": {"rope_type": "default", "rope_theta": 1e4},
+      "full_attention": {"rope_type": "proportional", "partial_rotary_factor": 0.25, "rope_theta": 1e6}
+    },
+    "use_bidirectional_attention": null, "vocab_size_per_layer_input": 262144, "hidden_size_per_layer_input": 256,
+    "attention_k_eq_v": false, "num_kv_shared_layers": 0, "enable_moe_block": false, "use_double_wide_mlp": false,
+    "num_experts": null, "top_k_experts": null, "moe_intermediate_size": null,
+    "bos_token_id": 2, "eos_token_id": 1, "pad_token_id": 0
+  },
   "phi3": {
     "vocab_size": 32064, "hidden_size": 3072, "intermediate_size": 8192, "num_hidden_layers": 32,
     "num_attention_heads": 32, "num_key_value_heads": null, "head_dim": null, "max_position_embeddings": 4096,
@@ -224,6 +239,7 @@ constexpr std::string_view kAliases = R"({
   "deepseek_v3": {"head_dim": ["qk_rope_head_dim"]},
   "gemma2": {"hidden_act": ["hidden_activation"]},
   "gemma3_text": {"hidden_act": ["hidden_activation"]},
+  "gemma4_text": {"hidden_act": ["hidden_activation"]},
   "lfm2": {"rms_norm_eps": ["norm_eps"]},
   "mamba2": {"rms_norm_eps": ["layer_norm_epsilon"]}
 })";

@@ -81,7 +81,7 @@ CacheShape Decoder::cache_shape() const {
 }
 
 std::int64_t Decoder::n_bytes() const {
-  std::int64_t total = parts_.head.n_bytes();
+  std::int64_t total = parts_.head.n_bytes() + (parts_.layer_embeddings ? parts_.layer_embeddings->n_bytes() : 0);
   for (const std::vector<Residual>& layer : parts_.layers) {
     for (const Residual& residual : layer) total += residual.f->n_bytes();
   }
@@ -124,16 +124,19 @@ void Decoder::forward(const TokenBatch& batch, Cache& cache, std::span<const std
     angles[i] = rope.table(workspace, batch.positions,
                            rope.by_length() ? row_lengths(workspace, batch) : std::span<const std::int64_t>{});
   }
-  const Pass pass{.workspace = workspace, .batch = batch, .ropes = parts_.ropes, .angles = angles};
+  Pass pass{.workspace = workspace, .batch = batch, .ropes = parts_.ropes, .angles = angles};
+  if (parts_.layer_embeddings) pass.layer_inputs = parts_.layer_embeddings->forward(workspace, batch.ids, hidden);
   const bool keeps = !batch.hidden_states.empty();
   for (std::size_t i = 0; i < parts_.layers.size(); ++i) {
     if (keeps) ops::copy(workspace, hidden, batch.hidden_states[i]);
+    CacheLayer& past = cache.layers()[parts_.cache_layers.empty() ? i : parts_.cache_layers[i]];
     for (const Residual& residual : parts_.layers[i]) {
       if (residual.before) residual.before.forward(workspace, hidden, x);
-      residual.f->forward(pass, cache.layers()[i], residual.before ? x : hidden, y);
+      residual.f->forward(pass, past, residual.before ? x : hidden, y);
       if (residual.after) residual.after.forward(workspace, y, y);
       if (residual.scale != 1.0f) ops::scale(workspace, residual.scale, y);
       ops::add(workspace, y, hidden);
+      if (residual.stream_scale != 1.0f) ops::scale(workspace, residual.stream_scale, hidden);
     }
   }
   if (keeps) parts_.norm.forward(workspace, hidden, batch.hidden_states.back());

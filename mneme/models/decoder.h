@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "mneme/models/embedding.h"
+#include "mneme/models/layer_embeddings.h"
 #include "mneme/models/model.h"
 #include "mneme/models/sublayer.h"
 #include "mneme/ops/linear.h"
@@ -23,7 +24,9 @@ struct DecoderParts {
   bool scales_given_embeddings = false;             ///< those too that a caller gives instead of ids
   std::optional<Embedding> learned_positions = {};  ///< a vector for each position, added to the token's
   std::vector<ops::Rope> ropes = {};                ///< at most Decoder::kMaxRopes
-  std::vector<std::vector<Residual>> layers = {};   ///< one for each layer of the cache
+  std::optional<LayerEmbeddings> layer_embeddings = {};
+  std::vector<std::vector<Residual>> layers = {};
+  std::vector<std::size_t> cache_layers = {};  ///< which layer of the cache each of them uses; empty: one each
   Norm norm = {};
   ops::Linear head = {};
   float logit_scale = 1.0f;

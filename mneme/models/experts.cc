@@ -63,14 +63,14 @@ class Experts final : public Sublayer {
     const ops::Workspace::Scope scope(workspace);
     const std::int64_t slots = x.n * p_.routing.n_chosen, inner = p_.down.in_features();
     const ops::Rows logits = ops::scratch_rows(workspace, x.n, p_.routing.n_experts);
-    p_.router.forward(workspace, x, logits);
+    p_.router.forward(workspace, normalized(workspace, p_.router_norm, x), logits);
     const Routes routes = route(workspace, p_.routing, logits);
     const Order order = sorted(workspace, routes, x.n);
     const ops::Rows in = ops::scratch_rows(workspace, slots, x.width),
                     out = ops::scratch_rows(workspace, slots, y.width);
     const ops::Rows gate_up = ops::scratch_rows(workspace, slots, 2 * inner);
     const ops::Rows active = ops::scratch_rows(workspace, slots, inner);
-    ops::select_rows(workspace, x, order.tokens, in);
+    ops::select_rows(workspace, normalized(workspace, p_.expert_norm, x), order.tokens, in);
     if (p_.weighs_input) ops::scale_rows(workspace, weights_by_place(workspace, routes, order), 0, in.width, in);
     p_.gate_up.forward(workspace, in, order.starts, gate_up);
     if (p_.clamped) {
@@ -81,6 +81,13 @@ class Experts final : public Sublayer {
     p_.down.forward(workspace, active, order.starts, out);
     if (!p_.weighs_input) ops::scale_rows(workspace, weights_by_place(workspace, routes, order), 0, out.width, out);
     ops::sum_rows(workspace, out, order.places, y);
+  }
+
+  static ops::Rows normalized(ops::Workspace& workspace, const Norm& norm, const ops::Rows& x) {
+    if (!norm) return x;
+    const ops::Rows y = ops::scratch_rows(workspace, x.n, x.width);
+    norm.forward(workspace, x, y);
+    return y;
   }
 
   static const float* weights_by_place(ops::Workspace& workspace, const Routes& routes, const Order& order) {

@@ -24,6 +24,7 @@ struct ClampedSwiglu {
 struct ExpertsParts {
   RouterOptions routing;
   ops::Linear router = {};
+  Norm router_norm = {}, expert_norm = {};  ///< of what the router and what experts read
   ops::GroupedLinear gate_up = {}, down = {};
   ops::Activation activation = ops::Activation::kSilu;
   std::optional<ClampedSwiglu> clamped = {};  ///< instead of the activation

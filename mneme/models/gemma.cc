@@ -15,12 +15,12 @@ float number_or(const ModelConfig& c, const char* key, double fallback) {
                                                                : fallback);
 }
 
-/// Parity: the factor is rounded to the model's dtype, as the embedding is.
-float embedding_scale(const ModelConfig& c, DType dtype) {
-  return at::tensor(std::sqrt(static_cast<double>(c.hidden_size))).to(ops::scalar_type(dtype)).item<float>();
-}
-
 }  // namespace
+
+// Parity: the factor is rounded to the model's dtype, as the embedding is.
+float gemma_embedding_scale(std::int64_t width, DType dtype) {
+  return at::tensor(std::sqrt(static_cast<double>(width))).to(ops::scalar_type(dtype)).item<float>();
+}
 
 NormKind gemma_norm(const Weights& weights) { return weights.is_gguf() ? NormKind::kRms : NormKind::kRmsOnePlus; }
 
@@ -28,7 +28,7 @@ std::unique_ptr<Model> build_gemma(const ModelConfig& c, const Loader& load,
                                    const std::function<void(AttentionParts&, std::int64_t)>& adjust) {
   const NormKind kind = gemma_norm(load.weights);
   DecoderParts parts = standard_ends(load, c, kind);
-  parts.embedding_scale = embedding_scale(c, load.dtype);
+  parts.embedding_scale = gemma_embedding_scale(c.hidden_size, load.dtype);
   parts.logit_softcap = number_or(c, "final_logit_softcapping", 0);
   for (std::int64_t i = 0; i < c.num_hidden_layers; ++i) {
     const std::string layer = layer_prefix(i);

@@ -15,6 +15,9 @@ namespace mneme {
 std::unique_ptr<Model> build_gemma(const ModelConfig& config, const Loader& load,
                                    const std::function<void(AttentionParts&, std::int64_t layer)>& adjust);
 
+/// The root of the width of embeddings, which they are multiplied by.
+float gemma_embedding_scale(std::int64_t width, DType dtype);
+
 /// How Gemma's norms are stored: GGUF converters have added the one.
 NormKind gemma_norm(const Weights& weights);
 

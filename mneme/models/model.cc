@@ -16,6 +16,11 @@ void check_fits(std::size_t i, const LayerShape& wanted, const KvLayer& layer) {
         "layer {} of the cache holds {} heads of {} and {}, the model's has {} of {} and {}; make the cache from the "
         "model's own config",
         i, layout.n_heads, layout.key_dim, layout.value_dim, wanted.n_heads, wanted.key_dim, wanted.value_dim);
+  check(
+      layer.storage().n_readers == wanted.n_readers, ErrorKind::kInvalidArgument,
+      "layer {} of the cache is made for {} layers that read it too, the model has {}; make the cache from the model's "
+      "own config",
+      i, layer.storage().n_readers, wanted.n_readers);
   // A cache may keep less than full attention would see (StreamingLLM's sinks, say): that is its maker's choice.
   check(layer.retention() == wanted.retention || !wanted.retention.limited(), ErrorKind::kInvalidArgument,
         "layer {} of the cache keeps {}, the model's keeps {}; make the cache from the model's own config", i,

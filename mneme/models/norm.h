@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "mneme/models/loader.h"
 #include "mneme/ops/workspace.h"
@@ -25,6 +26,8 @@ class Norm {
   Norm(const Loader& load, const std::string& name, std::int64_t n, double eps, NormKind kind = NormKind::kRms);
   /// An RMS norm without weights.
   Norm(std::int64_t n, double eps, at::Device device);
+  /// An RMS norm of these weights [n], float32 on their device.
+  Norm(at::Tensor weight, double eps) : weight_(std::move(weight)), eps_(static_cast<float>(eps)) {}
 
   explicit operator bool() const noexcept { return weight_.defined(); }
 

@@ -87,6 +87,8 @@ RaggedInput flatten(const ForwardInput& input, const ModelConfig& config, at::De
         "this is for inference: inputs_embeds that require grad are refused; detach them first");
   check(!embedded || (input.inputs_embeds.dim() == 3 && input.inputs_embeds.size(2) == config.hidden_size),
         ErrorKind::kInvalidArgument, "inputs_embeds must be [batch, tokens, {}]", config.hidden_size);
+  check(!embedded || config.hidden_size_per_layer_input == 0, ErrorKind::kInvalidArgument,
+        "this model has embeddings of its ids in every layer, so inputs_embeds cannot stand for them; give input_ids");
   const at::Tensor ids = embedded ? at::Tensor() : host_longs(input.input_ids, "input_ids");
   RaggedInput result;
   result.n_sequences = embedded ? input.inputs_embeds.size(0) : ids.size(0);

@@ -3,7 +3,8 @@
 namespace mneme {
 
 ops::Rope rope_of(const RopeConfig& rope, std::int64_t head_dim, std::int64_t max_position_embeddings) {
-  const auto dim = static_cast<std::int64_t>(static_cast<double>(head_dim) * rope.partial_rotary_factor);
+  const double part = rope.rope_type == "proportional" ? 1.0 : rope.partial_rotary_factor;
+  const auto dim = static_cast<std::int64_t>(static_cast<double>(head_dim) * part);
   return ops::Rope(dim, {.type = rope.rope_type,
                          .theta = rope.rope_theta,
                          .factor = rope.factor,
@@ -18,7 +19,8 @@ ops::Rope rope_of(const RopeConfig& rope, std::int64_t head_dim, std::int64_t ma
                          .short_factor = rope.short_factor,
                          .long_factor = rope.long_factor,
                          .original_max_position_embeddings = rope.original_max_position_embeddings,
-                         .max_position_embeddings = max_position_embeddings});
+                         .max_position_embeddings = max_position_embeddings,
+                         .part = rope.partial_rotary_factor});
 }
 
 std::vector<ops::Rope> ropes_of(const ModelConfig& c) {

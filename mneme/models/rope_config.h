@@ -10,7 +10,7 @@ namespace mneme {
 /// Rotary position embedding, from `rope_parameters` (or the older `rope_theta` + `rope_scaling`). What the numbers of
 /// each type mean: ops/rope.h.
 struct RopeConfig {
-  std::string rope_type = "default";  ///< default | linear | llama3 | yarn | longrope | dynamic
+  std::string rope_type = "default";  ///< default | linear | llama3 | yarn | longrope | dynamic | proportional
   double rope_theta = 10000.0;
   double partial_rotary_factor = 1.0;  ///< part of a head that is rotated
   double factor = 1.0;

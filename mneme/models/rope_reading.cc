@@ -105,7 +105,8 @@ void read_rope(const ConfigKeys& row, const Json& json, ModelConfig& config) {
     return ConfigKeys{json, row.file}.positive(key, row.positive(key, fallback));
   };
   const double theta = setting("rope_theta", 10000.0), part = setting("partial_rotary_factor", 1.0);
-  const Json& object = rope_object(json, row.file);
+  const Json& given = rope_object(json, row.file);
+  const Json& object = given.empty() && row.json.contains("rope_parameters") ? row.json.at("rope_parameters") : given;
   const auto read = [&](const Json& parameters, double base) {
     return rope_from(parameters, row, json, base, part, config.max_position_embeddings);
   };
@@ -121,8 +122,7 @@ void read_rope(const ConfigKeys& row, const Json& json, ModelConfig& config) {
     config.sliding_rope = read(of_type("sliding_attention"), has_local ? local : theta);
   } else {
     const Json none = Json::object();
-    config.rope =
-        read(object.empty() && row.json.contains("rope_parameters") ? row.json.at("rope_parameters") : object, theta);
+    config.rope = read(object, theta);
     if (has_local) config.sliding_rope = read(none, local);
   }
   if (config.sliding_rope == config.rope) config.sliding_rope.reset();

@@ -68,6 +68,9 @@ void route_token(const RouterOptions& o, const float* logits, float* scores, flo
   }
   const float factor = o.scale / (o.normalized ? sum + 1e-20f : 1.0f);
   for (std::int64_t r = 0; r < o.n_chosen; ++r) weights[r] *= factor;
+  if (!o.expert_scales.defined()) return;
+  const float* scales = o.expert_scales.const_data_ptr<float>();
+  for (std::int64_t r = 0; r < o.n_chosen; ++r) weights[r] *= scales[experts[r]];
 }
 
 }  // namespace

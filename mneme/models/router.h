@@ -17,6 +17,7 @@ struct RouterOptions {
   at::Tensor choice_bias = {};  ///< [n_experts] float32 on the CPU, added to the scores for the choice alone
   std::int64_t n_groups = 1, n_chosen_groups = 1;  ///< only experts of the groups whose two best are best are chosen
   float scale = 1.0f;                              ///< multiplies the weights
+  at::Tensor expert_scales = {};  ///< [n_experts] float32 on the CPU, multiply the weights of each expert; or undefined
 };
 
 /// Experts of some tokens, the best first; equal ones by their number.

@@ -17,6 +17,7 @@ struct Pass {
   const TokenBatch& batch;
   std::span<const ops::Rope> ropes;          ///< the model's rotary embeddings
   std::span<const ops::Rope::Table> angles;  ///< theirs for these tokens
+  ops::Rows layer_inputs = {};               ///< what LayerEmbeddings make of these tokens
 };
 
 /// A part of a layer: attention, a feed-forward network, a recurrence. Constant after loading.
@@ -31,12 +32,14 @@ class Sublayer {
   virtual std::int64_t n_bytes() const = 0;
 };
 
-/// A sublayer in the residual stream: h <- h + scale * after(f(before(h))). A norm that is none changes nothing.
+/// A sublayer in the residual stream: h <- (h + scale * after(f(before(h)))) * stream_scale. A norm that is none
+/// changes nothing.
 struct Residual {
   Norm before = {};
   std::unique_ptr<const Sublayer> f;
   Norm after = {};
   float scale = 1.0f;
+  float stream_scale = 1.0f;
 };
 
 }  // namespace mneme

@@ -24,9 +24,12 @@ std::int64_t held_bytes(const StoredTensor& matrix, WeightFormat format) {
 
 std::int64_t weight_bytes(const Weights& weights, const ModelConfig& config, DType dtype, at::Device device) {
   const std::vector<std::int64_t> embedding{config.vocab_size, config.hidden_size};
+  const std::int64_t layer_inputs = config.num_hidden_layers * config.hidden_size_per_layer_input;
   std::int64_t total = 0, head = 0;
   for (const StoredTensor* tensor : weights.tensors()) {
     if (tensor->shape.size() < 2) continue;
+    // Embeddings are read from the file row by row.
+    if (layer_inputs > 0 && tensor->columns() == layer_inputs && tensor->rows() >= config.vocab_size) continue;
     const std::int64_t n_bytes = held_bytes(*tensor, format_of(*tensor, dtype, device));
     if (tensor->shape == embedding) {
       head = n_bytes;

@@ -85,8 +85,11 @@ Rope::Rope(std::int64_t dim, const RopeOptions& options) : dim_(dim), options_(o
   check(dim > 0 && dim % 2 == 0, ErrorKind::kInvalidArgument, "RoPE rotates pairs: a head size of {} is not even", dim);
   check(o.theta > 0 && std::isfinite(o.theta), ErrorKind::kInvalidArgument, "rope_theta must be positive, it is {}",
         o.theta);
-  check(is_one_of(o.type, {"default", "linear", "llama3", "yarn", "longrope", "dynamic"}), ErrorKind::kUnsupported,
-        "rope_type \"{}\" is not supported; there are default, linear, llama3, yarn, longrope and dynamic", o.type);
+  check(
+      is_one_of(o.type, {"default", "linear", "llama3", "yarn", "longrope", "dynamic", "proportional"}),
+      ErrorKind::kUnsupported,
+      "rope_type \"{}\" is not supported; there are default, linear, llama3, yarn, longrope, dynamic and proportional",
+      o.type);
   check(o.factor > 0 && std::isfinite(o.factor), ErrorKind::kInvalidArgument, "rope factor must be positive, it is {}",
         o.factor);
   check(!is_one_of(o.type, {"llama3", "yarn", "longrope"}) || o.original_max_position_embeddings > 0,
@@ -110,11 +113,14 @@ Rope::Rope(std::int64_t dim, const RopeOptions& options) : dim_(dim), options_(o
     long_frequencies_ = divided(dim, o.theta, o.long_factor, "long_factor");
     attention_factor_ = longrope_attention_factor(o);
   } else {
+    const bool divides = is_one_of(o.type, {"linear", "proportional"});
+    const auto n_turning = static_cast<std::int64_t>(o.type == "proportional" ? o.part * static_cast<double>(dim / 2)
+                                                                              : static_cast<double>(dim / 2));
     for (std::int64_t i = 0; i < dim / 2; ++i) {
-      const float frequency = base_frequency(i, dim, o.theta);
-      frequencies_.push_back(o.type == "llama3"   ? llama3_frequency(frequency, o)
-                             : o.type == "linear" ? frequency / static_cast<float>(o.factor)
-                                                  : frequency);
+      const float frequency = i < n_turning ? base_frequency(i, dim, o.theta) : 0.0f;
+      frequencies_.push_back(o.type == "llama3" ? llama3_frequency(frequency, o)
+                             : divides          ? frequency / static_cast<float>(o.factor)
+                                                : frequency);
     }
   }
 }

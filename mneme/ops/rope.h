@@ -19,6 +19,7 @@ namespace mneme::ops {
 ///           sines are scaled by the attention factor, 0.1 ln(factor) + 1    (Peng et al. 2023, arXiv:2309.00071)
 /// longrope  each pair divided by its own factor, the long ones for sequences beyond the original length; scaled by
 ///           sqrt(1 + ln(factor) / ln(original length))                      (Ding et al. 2024, arXiv:2402.13753)
+/// proportional  as linear, but only the first `part` of the pairs turn: a head's quarter, say  (Gemma 4)
 /// dynamic   theta grows with the length of a sequence beyond max_position_embeddings  (Peng et al. 2023, section 3.3)
 struct RopeOptions {
   std::string type = "default";
@@ -34,6 +35,7 @@ struct RopeOptions {
   std::vector<double> short_factor = {}, long_factor = {};  ///< longrope, dim / 2 numbers each
   std::int64_t original_max_position_embeddings = 0;        ///< llama3, yarn, longrope
   std::int64_t max_position_embeddings = 0;                 ///< dynamic
+  double part = 1.0;                                        ///< proportional: of the pairs, above 0 and at most 1
 };
 
 /// Cosines and sines of positions. An entry depends on its position alone, never on how many are asked for; for

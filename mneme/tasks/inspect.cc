@@ -64,6 +64,7 @@ Json layer_facts(const LayerPlan& layer, const CachePlan& plan, bool is_static) 
                   {"value_dim", layer.layout.value_dim},
                   {"bytes_per_token", layer.bytes_per_token()}});
   }
+  if (layer.n_readers > 0) facts["also_read_by"] = fmt::format("{} later layers", layer.n_readers);
   if (layer.codec) {
     facts["raw"] = mneme::name_of(layer.layout.format);
     facts["residual_length"] = layer.residual_blocks * kernels::kBlockTokens;

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <thread>
 
+#include "mneme/cache/cache.h"
 #include "mneme/cache/plan.h"
 #include "mneme/cache/staged_tier.h"
 #include "mneme/ops/block_tensor.h"
@@ -285,6 +286,117 @@ TEST(KvLayer, ConcurrentSlowCopiesGiveTheSameBits) {
     }
   }
   EXPECT_EQ(outputs[0], outputs[1]);
+}
+
+/// Caches of one layer: raw, sealed as they are, and encoded, in memory and on disk.
+std::vector<CacheOptions> one_layer_options() {
+  const CacheConfig on_disk{.offloading = true, .offload_only_non_sliding = false};
+  const CacheConfig int8{.backend = "int8", .residual_length = 0};
+  const CacheConfig kivi{
+      .backend = "kivi", .nbits_key = 4, .nbits_value = 2, .q_group_size = 16, .residual_length = 64};
+  return {{},
+          {.max_cache_len = 600, .max_batch_size = 3},
+          {.config = on_disk},
+          {.quantized = true, .config = int8},
+          {.max_cache_len = 600, .max_batch_size = 3, .quantized = true, .config = int8},
+          {.quantized = true, .config = kivi}};
+}
+
+class SharedKvLayer {
+ public:
+  SharedKvLayer(const Retention& retention, const CacheOptions& options, std::int64_t n_readers)
+      : cache_({.layers = {{.retention = retention,
+                            .n_heads = 1,
+                            .key_dim = 16,
+                            .value_dim = 16,
+                            .state = {},
+                            .n_readers = n_readers}}},
+               options) {}
+
+  Cache& cache() { return cache_; }
+  KvLayer& layer() { return cache_.layers()[0].attention(); }
+
+  /// Appends what a seed says and attends from the queries of another one, then again from each of the rest.
+  std::vector<std::vector<float>> pass(const std::vector<std::int64_t>& counts, unsigned seed,
+                                       const std::vector<unsigned>& query_seeds) {
+    std::vector<std::int64_t> starts{0};
+    for (const std::int64_t n : counts) starts.push_back(starts.back() + n);
+    Matrix keys = Matrix::random(starts.back(), 16, seed), values = Matrix::random(starts.back(), 16, seed + 1);
+    std::vector<std::vector<float>> outputs;
+    Cache::Pass pass(cache_, counts);
+    for (const unsigned query_seed : query_seeds) {
+      Matrix q = Matrix::random(starts.back(), 16, query_seed), out(starts.back(), 16);
+      const AttendQuery query{.q = q.rows(), .n_heads = 1, .scale = 0.25f};
+      if (outputs.empty()) {
+        layer().attend(cache_.workspace(), starts, {.keys = keys.rows(), .values = values.rows()}, query, out.rows());
+      } else {
+        layer().attend_again(cache_.workspace(), starts, query, out.rows());
+      }
+      outputs.push_back(std::move(out.values));
+    }
+    pass.done();
+    return outputs;
+  }
+
+ private:
+  Cache cache_;
+};
+
+// Layers of a model that have no keys and values of their own see what they would see in a copy of the layer that they
+// read, in passes of any length, and leave what that copy holds.
+TEST(KvLayer, ReadersSeeWhatTheWriterSawAndLeaveItsBlocks) {
+  for (const Retention& retention : {Retention::all(), Retention::last(8), Retention::last(100), Retention::chunk(70),
+                                     Retention::sinks_and_last(4, 60)}) {
+    for (const CacheOptions& options : one_layer_options()) {
+      SharedKvLayer shared(retention, options, 2),
+          plain[] = {{retention, options, 0}, {retention, options, 0}, {retention, options, 0}};
+      SCOPED_TRACE(retention.name() + ", " + shared.cache().implementation());
+      unsigned seed = 0;
+      const auto pass = [&](const std::vector<std::int64_t>& counts) {
+        seed += 10;
+        const auto outputs = shared.pass(counts, seed, {seed + 2, seed + 3, seed + 4});
+        for (unsigned i = 0; i < 3; ++i)
+          ASSERT_EQ(outputs[i], plain[i].pass(counts, seed, {seed + 2 + i})[0]) << "reader " << i;
+        if (options.max_cache_len) return;  // it takes its memory at once
+        ASSERT_EQ(shared.cache().n_bytes(), plain[0].cache().n_bytes());
+        ASSERT_EQ(shared.cache().n_bytes_offloaded(), plain[0].cache().n_bytes_offloaded());
+      };
+      for (const auto& counts : std::vector<std::vector<std::int64_t>>{{150, 3}, {1, 1}, {64, 0}, {1, 200}, {1, 1}})
+        pass(counts);
+      for (Cache* cache : {&shared.cache(), &plain[0].cache(), &plain[1].cache(), &plain[2].cache()})
+        cache->activate_past_recording();
+      pass({90, 1});
+      pass({1, 70});
+      for (Cache* cache : {&shared.cache(), &plain[0].cache(), &plain[1].cache(), &plain[2].cache()}) cache->crop(-60);
+      pass({1, 1});
+      pass({30, 100});
+    }
+  }
+}
+
+TEST(KvLayer, AStaticLayerThatOthersReadTakesNothingMoreForAPrompt) {
+  for (const Retention& retention : {Retention::all(), Retention::last(8)}) {
+    for (const CacheOptions& options : one_layer_options()) {
+      if (!options.max_cache_len) continue;
+      SharedKvLayer shared(retention, options, 1);
+      const std::int64_t n_bytes = shared.cache().n_bytes();
+      shared.pass({600, 300, 1}, 1, {2, 3});
+      EXPECT_EQ(shared.cache().n_bytes(), n_bytes) << retention.name();
+    }
+  }
+}
+
+TEST(KvLayer, AReaderTooManyIsRefusedAndAPassThatLacksOneIsForgotten) {
+  SharedKvLayer shared(Retention::last(8), {}, 1), plain(Retention::last(8), {}, 0);
+  EXPECT_THAT(thrown(ErrorKind::kFailedPrecondition,
+                     [&] {
+                       shared.pass({70}, 1, {3, 4, 5});
+                     }),
+              HasSubstr("read by 1 layers besides the one that writes it, and all have read"));
+  shared.cache().reset();
+  EXPECT_EQ(shared.pass({70}, 1, {3})[0], plain.pass({70}, 1, {3})[0]);
+  EXPECT_EQ(shared.pass({5}, 2, {3, 4})[0], plain.pass({5}, 2, {3})[0]);
+  EXPECT_EQ(shared.cache().n_bytes(), plain.cache().n_bytes());
 }
 
 TEST(KvLayer, AttendRefusesAnotherNumberOfSequences) {

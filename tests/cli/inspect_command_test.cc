@@ -43,6 +43,19 @@ TEST(InspectCommandTest, ShowsStatesAndTheirConstantBytes) {
   EXPECT_EQ(result["cache"]["bytes_per_token"]["float32"], 0);
 }
 
+// Seven layers of which the last four have no keys and values: of three, two sliding ones, one is read by two more.
+TEST(InspectCommandTest, ShowsLayersThatOthersRead) {
+  const Json result = run_json({"inspect", "--model", testing::test_data("models/gemma4_shared")});
+  EXPECT_EQ(result["model"]["num_hidden_layers"], 7);
+  const Json& plan = result["cache"]["plan"];
+  ASSERT_EQ(plan.size(), 3u);
+  EXPECT_FALSE(plan[0].contains("also_read_by"));
+  EXPECT_EQ(plan[1]["also_read_by"], "2 later layers");
+  EXPECT_EQ(plan[2]["also_read_by"], "2 later layers");
+  EXPECT_EQ(plan[2]["key_dim"], 32);
+  EXPECT_EQ(result["cache"]["bytes_per_token"]["float32"], 2 * 2 * (2 * 16 + 32) * 4);
+}
+
 // Convolutions and attention by turns; a codec is for the layers that have keys and values.
 TEST(InspectCommandTest, SaysWhatEachLayerOfAHybridKeeps) {
   const Json result =

@@ -23,8 +23,9 @@ inline const std::vector<std::string> kGoldenModels = {
 
 /// Those that scale embeddings, learn positions, have layers without any, or turn by the length of a text.
 inline const std::vector<std::string> kOtherGoldenModels = {
-    "gemma2_window8", "gemma3_window8",        "gpt2", "granite", "smollm3_window8", "llama4_chunk8", "phi3_longrope",
-    "deepseek_v3",    "deepseek_v3_full_query"};
+    "gemma2_window8",         "gemma3_window8", "gpt2",          "granite",
+    "smollm3_window8",        "llama4_chunk8",  "phi3_longrope", "deepseek_v3",
+    "deepseek_v3_full_query", "gemma4_shared",  "gemma4_experts"};
 
 /// Those with recurrent layers.
 inline const std::vector<std::string> kRecurrentGoldenModels = {

@@ -79,7 +79,7 @@ TEST_P(MemoryEstimateTest, WorkingMemoryIsOfTheRightOrder) {
 
 INSTANTIATE_TEST_SUITE_P(Models, MemoryEstimateTest,
                          ::testing::Values("llama", "mistral_window8", "gemma3_window8", "qwen3_moe", "gpt2", "mamba",
-                                           "lfm2", "deepseek_v3"),
+                                           "lfm2", "deepseek_v3", "gemma4_shared"),
                          [](const auto& test) { return test.param; });
 
 TEST(MemoryEstimateOptionsTest, CountSequencesAndTokens) {

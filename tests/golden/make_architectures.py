@@ -9,7 +9,7 @@
 With --type, OUT_DIR/<name> holds a model of this type: the sizes below, changed as --set says (JSON values, or text).
 Models whose state the reference pads want --no-padding.
 """
-import argparse, json, sys
+import argparse, json, sys, torch
 import make_goldens as goldens, transformers as T
 
 BASE = goldens.BASE
@@ -46,6 +46,15 @@ def configs():
         **{**BASE, "num_key_value_heads": 4}, q_lora_rank=None, kv_lora_rank=32, qk_rope_head_dim=8, qk_nope_head_dim=16,
         v_head_dim=16, moe_intermediate_size=48, n_routed_experts=4, num_experts_per_tok=2, n_group=1, topk_group=1,
         first_k_dense_replace=2, rope_interleave=False, attention_bias=True)
+    yield "gemma4_shared", T.Gemma4TextConfig(
+        **{**BASE, "num_hidden_layers": 7, "intermediate_size": 80, "tie_word_embeddings": True}, head_dim=16,
+        global_head_dim=32, sliding_window=8, num_kv_shared_layers=4, use_double_wide_mlp=True,
+        layer_types=["sliding_attention"] * 2 + ["full_attention", "sliding_attention"] * 2 + ["full_attention"],
+        hidden_size_per_layer_input=16, vocab_size_per_layer_input=goldens.V, final_logit_softcapping=30.0)
+    yield "gemma4_experts", T.Gemma4TextConfig(
+        **BASE, head_dim=16, global_head_dim=32, sliding_window=8, layer_types=["sliding_attention", "full_attention"] * 2,
+        attention_k_eq_v=True, num_global_key_value_heads=1, hidden_size_per_layer_input=0, enable_moe_block=True,
+        num_experts=4, top_k_experts=2, moe_intermediate_size=48)
     seq2seq = dict(vocab_size=goldens.V, d_model=64, encoder_layers=3, decoder_layers=2, encoder_attention_heads=4,
                    decoder_attention_heads=2, encoder_ffn_dim=128, decoder_ffn_dim=96, max_position_embeddings=512,
                    pad_token_id=0, bos_token_id=1, eos_token_id=2, decoder_start_token_id=2, forced_eos_token_id=None,
@@ -61,6 +70,12 @@ def build_with_positions(name, config, seed):
     if name == "marian":  # norms come last, as in BART: smaller weights, or every step says the same
         for key, p in model.named_parameters():
             if p.dim() >= 2 and "embed" not in key and "shared" not in key: p.data.copy_((p.data * 0.5).bfloat16().float())
+    if name.startswith("gemma4"):  # what a layer ends with is a buffer, and all others of one number
+        generator = torch.Generator().manual_seed(seed + 3)
+        draw = lambda p, spread: p.data.copy_((1 + spread * torch.randn(p.shape, generator=generator)).bfloat16().float())
+        for key, p in [*model.named_parameters(), *model.named_buffers()]:
+            if "layer_scalar" in key or "router" in key and p.dim() == 1 or key.endswith("norm.weight"): draw(p, 0.1)
+            if name == "gemma4_shared" and "embed_tokens.weight" in key: p.data.copy_((p.data * 0.2).bfloat16().float())
     for module in model.modules():
         if hasattr(module, "create_weight"): module.weight.data.copy_(module.create_weight())
     return model

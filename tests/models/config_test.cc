@@ -104,6 +104,24 @@ TEST(Config, ReadsTheFoldersOfTheReferenceModels) {
   EXPECT_EQ(config("qwen3").head_dim, 32);
 }
 
+TEST(Config, Gemma4RotatesByTypeAndItsLastLayerIsFull) {
+  const auto gemma4 = [](const std::string& keys) { return from_text(R"({"model_type":"gemma4_text")" + keys + "}"); };
+  const ModelConfig config = gemma4("");
+  EXPECT_EQ(config.rope.rope_type, "proportional");
+  EXPECT_EQ(config.rope.rope_theta, 1e6);
+  EXPECT_EQ(config.rope.partial_rotary_factor, 0.25);
+  EXPECT_EQ(config.sliding_rope->rope_theta, 1e4);
+  EXPECT_EQ(config.sliding_rope->partial_rotary_factor, 1.0);
+  EXPECT_EQ(config.hidden_size_per_layer_input, 256);
+  EXPECT_EQ(config.sliding_window, 512);
+  const ModelConfig eight = gemma4(R"(,"num_hidden_layers":8)");
+  for (std::size_t i = 0; i < 8; ++i)
+    EXPECT_EQ(eight.layer_types[i], i == 5 || i == 7 ? LayerType::kFullAttention : LayerType::kSlidingAttention) << i;
+  EXPECT_EQ(gemma4(R"(,"hidden_size_per_layer_input":0)").hidden_size_per_layer_input, 0);
+  EXPECT_THAT(thrown(ErrorKind::kCorruptData, [&] { gemma4(R"(,"hidden_size_per_layer_input":-1)"); }),
+              HasSubstr("\"hidden_size_per_layer_input\" is -1, it must be 0 to"));
+}
+
 // Types that call the usual sizes otherwise. Layers are the decoder's.
 TEST(Config, ReadsTheNamesOfAModelTypeItself) {
   const auto t5 = [](const std::string& keys) { return from_text(R"({"model_type":"t5")" + keys + "}"); };

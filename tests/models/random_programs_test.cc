@@ -7,6 +7,7 @@
 
 #include "mneme/models/ragged.h"
 #include "tests/support/files.h"
+#include "tests/support/places.h"
 #include "tests/support/random_model.h"
 
 namespace mneme {
@@ -152,6 +153,20 @@ TEST(RandomPrograms, OnWholeModelsEqualColdRuns) {
     }
   }
   EXPECT_GE(seed, 100u);
+}
+
+// Layers that share keys and values, keep states, both, latent vectors or chunks.
+TEST(RandomPrograms, OnArchitecturesEqualColdRuns) {
+  unsigned seed = 0;
+  for (const char* name :
+       {"gemma4_shared", "lfm2", "qwen3_next", "falcon_h1", "mamba2", "deepseek_v3", "llama4_chunk8"}) {
+    const auto model = load_model(testing::test_data("models/") + name, DType::kFloat32, at::kCPU);
+    for (const CacheOptions& options : cache_options()) {
+      SCOPED_TRACE(::testing::Message() << name << ", seed " << seed + 1);
+      Program(*model, options, ++seed).run(12);
+      if (HasFatalFailure()) return;
+    }
+  }
 }
 
 }  // namespace
