@@ -4,6 +4,7 @@
 ///
 ///   AutoModelForCausalLM, AutoTokenizer    load a model, and its tokenizer with its chat template
 ///   AutoModelForSeq2SeqLM                  the same for encoder-decoders
+///   AutoFeatureExtractor, read_wav         what a speech model hears of a sound
 ///   CausalLM::generate, ::forward          whole texts, or one pass at a time
 ///   GenerateOptions                        the keys of generation_config.json
 ///   DynamicCache, StaticCache, QuantizedCache, Cache, EncoderDecoderCache
@@ -18,6 +19,7 @@
 
 #include <string_view>
 
+#include "mneme/audio/wav.h"
 #include "mneme/base/error.h"
 #include "mneme/base/log.h"
 #include "mneme/base/thread_pool.h"
@@ -25,6 +27,7 @@
 #include "mneme/cache/encoder_decoder_cache.h"
 #include "mneme/cache/prefix_tree.h"
 #include "mneme/cache/presets.h"
+#include "mneme/generate/auto_feature_extractor.h"
 #include "mneme/generate/auto_tokenizer.h"
 #include "mneme/generate/cancellation_token.h"
 #include "mneme/generate/causal_lm.h"

@@ -12,18 +12,19 @@ from pathlib import Path
 BELOW = {
     "base": [],
     "text": ["base"],
+    "audio": ["base"],
     "kernels": ["base"],
     "quant": ["kernels", "base"],
     "ops": ["quant", "kernels", "base"],
     "cache": ["ops", "quant", "kernels", "base"],
     "models": ["cache", "ops", "quant", "kernels", "base"],
-    "generate": ["models", "cache", "ops", "quant", "kernels", "text", "base"],
-    "chat": ["generate", "models", "cache", "ops", "quant", "kernels", "text", "base"],
-    "serve": ["chat", "generate", "models", "cache", "ops", "quant", "kernels", "text", "base"],
-    "tasks": ["serve", "chat", "generate", "models", "cache", "ops", "quant", "kernels", "text", "base"],
-    "cli": ["tasks", "serve", "chat", "generate", "models", "cache", "ops", "quant", "kernels", "text", "base"],
+    "generate": ["models", "cache", "ops", "quant", "kernels", "text", "audio", "base"],
+    "chat": ["generate", "models", "cache", "ops", "quant", "kernels", "text", "audio", "base"],
+    "serve": ["chat", "generate", "models", "cache", "ops", "quant", "kernels", "text", "audio", "base"],
+    "tasks": ["serve", "chat", "generate", "models", "cache", "ops", "quant", "kernels", "text", "audio", "base"],
+    "cli": ["tasks", "serve", "chat", "generate", "models", "cache", "ops", "quant", "kernels", "text", "audio", "base"],
 }
-WITHOUT_ATEN = {"base", "text", "kernels", "cli"}
+WITHOUT_ATEN = {"base", "text", "audio", "kernels", "cli"}
 MAX_LINES = 600
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')

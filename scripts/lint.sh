@@ -13,7 +13,7 @@ mapfile -t sources < <(git ls-files --cached --others --exclude-standard mneme t
 case ${1:-} in
   format) clang-format -i "${sources[@]}"; exit ;;
   --all) folders=(mneme examples); rm -rf "$cache/lint" ;;
-  *) folders=(mneme/{base,kernels,quant,cache,models,text}) ;;
+  *) folders=(mneme/{base,audio,kernels,quant,cache,models,text}) ;;
 esac
 clang-format --dry-run -Werror "${sources[@]}"
 scripts/check_includes.py

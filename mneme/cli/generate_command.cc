@@ -39,6 +39,13 @@ void add_input_flags(CLI::App& app, Flags& flags) {
   add_repeatable(app, "--ids", "1,2,3", "The same as token ids, which get no special tokens");
   add_repeatable(app, "--decoder-ids", "0,5,6",
                  "Encoder-decoders: what the decoder starts from, for each prompt or for all [decoder_start_token_id]");
+  add_repeatable(app, "--audio", "FILE", "Speech models: a WAV file to write down, instead of a text");
+  app.add_option("--language", flags.request.options.language, "Speech: which is spoken, \"en\" say [heard]")
+      ->group("Input")
+      ->type_name("CODE");
+  app.add_option("--task", flags.request.options.task, "Speech: transcribe or translate [transcribe]")
+      ->group("Input")
+      ->type_name("NAME");
   app.add_flag("--chat", flags.request.chat, "Each prompt is a user's message, through the model's chat template")
       ->group("Input");
 }
@@ -57,7 +64,8 @@ std::vector<tasks::Prompt> prompts_of(const CLI::App& app) {
       prompts.emplace_back(name == "--prompt" ? value : read_text(value));
     }
   }
-  if (prompts.empty()) throw UsageError("no prompt was given; use --prompt TEXT, --prompt-file FILE or --ids 1,2,3");
+  if (prompts.empty() && app.get_option("--audio")->empty())
+    throw UsageError("no prompt was given; use --prompt TEXT, --prompt-file FILE, --ids 1,2,3 or --audio FILE");
   return prompts;
 }
 
@@ -90,12 +98,13 @@ int run(const CLI::App& app, Flags& flags, Console& console) {
   tasks::GenerateRequest& request = flags.request;
   request.prompts = prompts_of(app);
   request.decoder_prompts = decoder_prompts_of(app);
+  request.audio = app.get_option("--audio")->results();
   if (request.options.output_logits && !flags.json) throw UsageError("--logits adds to the JSON; use it with --json");
   request.model.path = find_model(request.model.path);
   if (!request.assistant_model.empty()) request.assistant_model = find_model(request.assistant_model);
   const tasks::Tasks& tasks = load_tasks();
 
-  const bool stream = !flags.json && request.prompts.size() == 1;
+  const bool stream = !flags.json && request.prompts.size() + request.audio.size() == 1;
   std::optional<Interrupt> interrupt;
   tasks::GenerateEvents events;
   console.progress("loading " + request.model.path);
@@ -159,12 +168,14 @@ Command add_generate(CLI::App& program) {
   app->footer(R"(
 --prompt, --prompt-file and --ids may come several times and together: one sequence each, computed as one batch.
 For an encoder-decoder they are what its encoder reads, and --decoder-ids what its answer begins with.
+--audio takes WAV files of the model's rate (16 kHz), half a minute at most each; their channels are mixed.
 Values in brackets are defaults; a model's generation_config.json goes before them.
 Ctrl-C stops after the current token and keeps what there is (exit code 130); a second one ends at once.
 
 Examples:
   mneme generate --prompt "I like rock music because" --max-new-tokens 40
   mneme generate --chat --prompt-file question.txt --do-sample --top-p 0.9 --max-new-tokens 200
+  mneme generate --model ./whisper-tiny --audio speech.wav --language en --max-new-tokens 200
   mneme generate --prompt-file long.txt --prompt-cache long.cache      # the second time it is read in milliseconds
   mneme generate --prompt "One, two," --prompt "Uno, dos," --cache-implementation static --json)");
   return {app, [app, flags](Console& console) { return run(*app, *flags, console); }};

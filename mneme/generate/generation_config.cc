@@ -33,6 +33,11 @@ bool is_among(std::span<const std::string_view> keys, const std::string& key) {
   return std::ranges::find(keys, key) != keys.end();
 }
 
+/// Keys of speech models, kept as they are.
+constexpr std::string_view kSpeechKeys[] = {
+    "lang_to_id",        "task_to_id",      "no_timestamps_token_id",      "forced_decoder_ids", "is_multilingual",
+    "return_timestamps", "alignment_heads", "max_initial_timestamp_index", "prev_sot_token_id"};
+
 struct Reader {
   const std::string& name;
 
@@ -72,6 +77,10 @@ struct Reader {
       if (!json.is_boolean()) refuse(key, "true, false or \"never\"");
       value = json.get<bool>() ? EarlyStopping::kTrue : EarlyStopping::kFalse;
     }
+  }
+  void read(const Json& json, const char* key, std::optional<std::string>& value) const {
+    if (!json.is_string()) refuse(key, "a text");
+    value = json.get<std::string>();
   }
   void read(const Json& json, const char* key, std::vector<std::string>& value) const {
     for (const Json& text : json.is_array() ? json : Json::array({json})) {
@@ -141,7 +150,8 @@ Json written(const WatermarkingConfig& w) {
 void warn_of_unknown(const Json& json, const std::string& name) {
   std::vector<std::string> unknown;
   for (const auto& [key, value] : json.items()) {
-    bool known = key == "bos_token_id" || is_among(kOfTheCaller, key) || is_among(kPassedOver, key);
+    bool known = key == "bos_token_id" || is_among(kOfTheCaller, key) || is_among(kPassedOver, key) ||
+                 is_among(kSpeechKeys, key);
     visit_option_keys([&](const char* name_of_key, auto) { known = known || key == name_of_key; });
     if (!known && !value.is_null()) unknown.push_back(key);
   }
@@ -167,6 +177,9 @@ GenerationConfig GenerationConfig::from_json(const Json& json, const std::string
   });
   if (const auto it = json.find("bos_token_id"); it != json.end() && !it->is_null())
     reader.read(*it, "bos_token_id", c.bos_token_id);
+  for (const std::string_view key : kSpeechKeys) {
+    if (const auto it = json.find(key); it != json.end() && !it->is_null()) c.speech[std::string(key)] = *it;
+  }
   warn_of_unknown(json, name);
   return c;
 }
@@ -193,6 +206,7 @@ Json GenerationConfig::to_json() const {
   });
   if (eos_token_id && eos_token_id->empty()) json.erase("eos_token_id");
   if (bos_token_id) json["bos_token_id"] = *bos_token_id;
+  json.update(speech);
   return json;
 }
 

@@ -14,6 +14,9 @@ namespace mneme {
 /// generation_config.json of a model: defaults that a call can override.
 struct GenerationConfig : GenerateOptions {
   std::optional<std::int64_t> bos_token_id = {};
+  /// Keys of speech models as the file has them (lang_to_id, task_to_id, no_timestamps_token_id, ..); speech_prompt.h
+  /// reads them.
+  Json speech = Json::object();
 
   /// Reads `path`/generation_config.json. As in transformers that file alone decides about eos; where there is none (or
   /// a .gguf file) the model's config does. Throws Error(kCorruptData) naming file and key.

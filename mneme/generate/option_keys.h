@@ -51,6 +51,8 @@ void visit_option_keys(const Visit& visit) {
   visit("eos_token_id", &O::eos_token_id);
   visit("pad_token_id", &O::pad_token_id);
   visit("decoder_start_token_id", &O::decoder_start_token_id);
+  visit("language", &O::language);
+  visit("task", &O::task);
 }
 
 }  // namespace mneme

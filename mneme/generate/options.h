@@ -128,6 +128,8 @@ struct GenerateOptions {
   std::optional<std::vector<std::int64_t>> eos_token_id = {};  ///< an empty list: never stop
   std::optional<std::int64_t> pad_token_id = {};
   std::optional<std::int64_t> decoder_start_token_id = {};  ///< encoder-decoders, where no decoder ids are given
+  std::optional<std::string> language = {};                 ///< speech: which is spoken, "en" say; unset: it is heard
+  std::optional<std::string> task = {};                     ///< speech: "transcribe" or "translate"
 
   TokenCallback on_token = {};  ///< streaming
   /// Text of the last ids of a sequence; set by whoever has a tokenizer when there are stop_strings.

@@ -61,22 +61,45 @@ std::int64_t Seq2SeqLM::decoder_start(const GenerateOptions& options) const {
   return *generation_config_.bos_token_id;
 }
 
+/// The likeliest of all languages as the first token behind the start, for each sequence.
+std::vector<std::int64_t> Seq2SeqLM::heard_languages(const SpeechPrompt& prompt, const Cache& cross) const {
+  const BoundDecoder decoder(*model_, cross);
+  Cache past = DynamicCache(config_);
+  const at::Tensor start = at::full({cross.n_sequences(), 1}, prompt.ids.front(), at::kLong);
+  const at::Tensor logits = mneme::forward(decoder, {.input_ids = start, .logits_to_keep = 1}, past).flatten(0, 1);
+  const at::Tensor best = logits.index_select(1, at::tensor(prompt.languages, at::kLong)).argmax(1);
+  std::vector<std::int64_t> ids;
+  for (std::int64_t i = 0; i < best.size(0); ++i)
+    ids.push_back(prompt.languages[static_cast<std::size_t>(best[i].item<std::int64_t>())]);
+  return ids;
+}
+
 GenerateOutput Seq2SeqLM::generate(const Seq2SeqInput& input, const GenerateOptions& options,
                                    EncoderDecoderCache* cache) const {
   const c10::InferenceMode inference;
   check_cache_choice(options, cache != nullptr);
   check(!options.output_hidden_states, ErrorKind::kUnsupported,
         "output_hidden_states: {} is an encoder-decoder, whose hidden states are not kept; leave it off", config_.name);
-  check(cache || input.input_ids.defined(), ErrorKind::kInvalidArgument, "no prompt was given");
+  const at::Tensor& features = input.input_features;
+  check(cache || input.input_ids.defined() || features.defined(), ErrorKind::kInvalidArgument, "no prompt was given");
+  check_source_kind(input, *model_);
+  check(model_->features() || (!options.language && !options.task), ErrorKind::kInvalidArgument,
+        "language and task are for speech models, {} reads text; leave them out", config_.name);
   if (cache) check_source(input, *cache);
   std::vector<std::vector<std::int64_t>> sources;
   if (input.input_ids.defined()) sources = real_ids(input.input_ids, input.attention_mask);
   for (const auto& source : sources) check_prompt(source, config_);
-  const std::int64_t n = cache && cache->is_written() ? cache->n_sequences() : std::ssize(sources);
+  const std::int64_t n = cache && cache->is_written() ? cache->n_sequences()
+                         : features.defined()         ? features.size(0)
+                                                      : std::ssize(sources);
   check(n > 0, ErrorKind::kInvalidArgument, "no prompt was given");
 
   at::Tensor first_ids = input.decoder_input_ids;
-  if (!first_ids.defined()) {
+  std::optional<SpeechPrompt> speech;
+  if (!first_ids.defined() && model_->features()) {
+    speech = speech_prompt(decoder_start(options), options, generation_config_, config_);
+    first_ids = at::tensor(speech->ids, at::kLong).repeat({n, 1});
+  } else if (!first_ids.defined()) {
     const at::Device device = input.input_ids.defined() ? input.input_ids.device() : at::Device(at::kCPU);
     first_ids = at::full({n, 1}, decoder_start(options), at::TensorOptions().dtype(at::kLong).device(device));
   }
@@ -88,19 +111,32 @@ GenerateOutput Seq2SeqLM::generate(const Seq2SeqInput& input, const GenerateOpti
 
   std::optional<EncoderDecoderCache> own;
   if (!cache) {
-    cache = &own.emplace(make_caches(*model_, settings, longest(sources)));
+    const std::int64_t n_states = model_->features() ? model_->features()->n_states : longest(sources);
+    cache = &own.emplace(make_caches(*model_, settings, n_states));
   } else if (settings.n_hypotheses() > 1) {
     cache = &own.emplace(cache->copy());  // sequences will be multiplied: the caller's stays as it is
   }
   Cache& cross = cache->cross_attention_cache();
   check_fits(model_->cross_cache_shape(), cross);
   const Cache::Use use(cross);
+  const bool was_written = cache->is_written();
+  const auto encode = [&] {
+    if (cache->is_written()) return;
+    if (!features.defined()) return encode_sources(*model_, sources, *cache);
+    encode_into(*model_, embedded_features(*model_, features, cross.workspace()).batch(), *cache);
+  };
+  if (speech && speech->language_at) {
+    encode();
+    const std::vector<std::int64_t> heard = heard_languages(*speech, cross);
+    const auto at = static_cast<std::int64_t>(*speech->language_at);
+    first_ids.select(1, at).copy_(at::tensor(heard, at::kLong));
+    for (std::size_t i = 0; i < heard.size(); ++i) prompts[i].ids[*speech->language_at] = heard[i];
+  }
   const BoundDecoder decoder(*model_, cross);
   Generator generator(decoder, settings, options, std::move(prompts), &cache->self_attention_cache(), &cross);
   generator.set_sources(sources.empty() ? std::vector<std::vector<std::int64_t>>(static_cast<std::size_t>(n))
                                         : sources);
-  const bool was_written = cache->is_written();
-  if (!was_written) encode_sources(*model_, sources, *cache);
+  encode();
 
   const std::vector<std::int64_t> lengths = cache->cross_lengths();
   GenerateOutput output = generator.run();

@@ -11,6 +11,7 @@
 #include "mneme/generate/config.h"
 #include "mneme/generate/output.h"
 #include "mneme/generate/pretrained.h"
+#include "mneme/generate/speech_prompt.h"
 #include "mneme/models/seq2seq_forward.h"
 
 namespace mneme {
@@ -39,9 +40,10 @@ class Seq2SeqLM {
   ForwardOutput forward(const Seq2SeqInput& input, EncoderDecoderCache* cache = nullptr) const;
 
   /// Decodes a source. The sequences are the decoder's: decoder_input_ids, or decoder_start_token_id where none are
-  /// given, then the new tokens. With a cache that holds encoder states the source is left out, and decoder_input_ids
-  /// are the whole texts: what the cache already holds of them is not computed again.
-  /// Throws Error(kInvalidArgument) for input or options that cannot be, before the encoder runs.
+  /// given (of a speech model what speech_prompt makes of language and task), then the new tokens. With a cache that
+  /// holds encoder states the source is left out, and decoder_input_ids are the whole texts: what the cache already
+  /// holds of them is not computed again. Throws Error(kInvalidArgument) for input or options that cannot be, before
+  /// the encoder runs.
   GenerateOutput generate(const Seq2SeqInput& input, const GenerateOptions& options = {},
                           EncoderDecoderCache* cache = nullptr) const;
   GenerateOutput generate(const EncodedInputs& source, const GenerateOptions& options = {},
@@ -60,6 +62,7 @@ class Seq2SeqLM {
 
  private:
   std::int64_t decoder_start(const GenerateOptions& options) const;
+  std::vector<std::int64_t> heard_languages(const SpeechPrompt& prompt, const Cache& cross) const;
 
   std::unique_ptr<const Seq2SeqModel> model_;
   LoadedSeq2SeqConfig config_;

@@ -33,6 +33,7 @@ std::unique_ptr<Seq2SeqModel> build_bart(const ModelConfig&, const Weights&, DTy
 std::unique_ptr<Seq2SeqModel> build_marian(const ModelConfig&, const Weights&, DType, at::Device);
 std::unique_ptr<Seq2SeqModel> build_mbart(const ModelConfig&, const Weights&, DType, at::Device);
 std::unique_ptr<Seq2SeqModel> build_t5(const ModelConfig&, const Weights&, DType, at::Device);
+std::unique_ptr<Seq2SeqModel> build_whisper(const ModelConfig&, const Weights&, DType, at::Device);
 
 CacheShape deepseek_v3_cache_shape(const ModelConfig&, DType, at::Device);
 CacheShape falcon_h1_cache_shape(const ModelConfig&, DType, at::Device);
@@ -70,6 +71,7 @@ inline constexpr Architecture kArchitectures[] = {
     {"qwen3_next", build_qwen3_next, nullptr, qwen3_next_cache_shape},
     {"smollm3", build_smollm3},
     {"t5", nullptr, build_t5},
+    {"whisper", nullptr, build_whisper},
     // clang-format on
 };
 

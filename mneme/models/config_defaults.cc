@@ -51,6 +51,13 @@ constexpr std::string_view kRows = R"({
     "max_position_embeddings": 1024, "scale_embedding": false, "tie_word_embeddings": true,
     "learned_positions": true, "vocab_size": 50265, "bos_token_id": 0, "eos_token_id": 2, "pad_token_id": 1
   },
+  "whisper": {
+    "d_model": 384, "encoder_layers": 4, "encoder_ffn_dim": 1536, "encoder_attention_heads": 6,
+    "decoder_layers": 4, "decoder_ffn_dim": 1536, "decoder_attention_heads": 6, "activation_function": "gelu",
+    "num_mel_bins": 80, "max_source_positions": 1500, "max_target_positions": 448, "scale_embedding": false,
+    "tie_word_embeddings": true, "learned_positions": true, "vocab_size": 51865, "decoder_start_token_id": 50257,
+    "bos_token_id": 50256, "eos_token_id": 50256, "pad_token_id": 50256
+  },
   "marian": {
     "d_model": 1024, "encoder_layers": 12, "encoder_ffn_dim": 4096, "encoder_attention_heads": 16,
     "decoder_layers": 12, "decoder_ffn_dim": 4096, "decoder_attention_heads": 16, "activation_function": "gelu",
@@ -235,6 +242,11 @@ constexpr std::string_view kAliases = R"({
   "mbart": {
     "hidden_size": ["d_model"], "intermediate_size": ["decoder_ffn_dim"], "num_hidden_layers": ["decoder_layers"],
     "num_attention_heads": ["decoder_attention_heads"], "hidden_act": ["activation_function"]
+  },
+  "whisper": {
+    "hidden_size": ["d_model"], "intermediate_size": ["decoder_ffn_dim"], "num_hidden_layers": ["decoder_layers"],
+    "num_attention_heads": ["decoder_attention_heads"], "hidden_act": ["activation_function"],
+    "max_position_embeddings": ["max_target_positions"]
   },
   "deepseek_v3": {"head_dim": ["qk_rope_head_dim"]},
   "gemma2": {"hidden_act": ["hidden_activation"]},

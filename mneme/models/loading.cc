@@ -136,7 +136,9 @@ ops::Linear load_linear(const Weights& weights, const std::vector<LinearPart>& p
   std::vector<at::Tensor> biases;
   for (const LinearPart& part : parts) {
     matrices.push_back(rows_of(weights.get(part.name + ".weight", {part.out_features, in_features})));
-    if (bias) biases.push_back(read_vector(weights, part.name + ".bias", part.out_features));
+    if (!bias) continue;
+    biases.push_back(part.biased ? read_vector(weights, part.name + ".bias", part.out_features)
+                                 : at::zeros({part.out_features}, at::kFloat));
   }
   const WeightRows rows = joined(std::move(matrices));
   return ops::Linear(rows, dtype, device, bias ? rounded(at::cat(biases), dtype, device) : at::Tensor());

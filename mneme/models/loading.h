@@ -29,6 +29,7 @@ WeightRows joined(std::vector<WeightRows> parts);
 struct LinearPart {
   std::string name;  ///< "model.layers.0.self_attn.q_proj": `.weight` and `.bias` are added
   std::int64_t out_features = 0;
+  bool biased = true;  ///< false: zeros stand for its bias where the others have one
 };
 
 /// One linear layer whose outputs are those of the parts, one after the other. Throws what Weights::get throws.

@@ -14,6 +14,10 @@ CacheShape cross_cache_shape_of(const ModelConfig& config, DType dtype, at::Devi
 
 CacheShape Seq2SeqModel::cross_cache_shape() const { return cross_cache_shape_of(config(), dtype(), device()); }
 
+void Seq2SeqModel::embed_features(ops::Workspace&, const ops::Rows&, const ops::Rows&) const {
+  throw Error(ErrorKind::kUnsupported, "{}: this model reads ids, not features", config_.name);
+}
+
 void encode_into(const Seq2SeqModel& model, const TokenBatch& source, EncoderDecoderCache& cache) {
   Cache& cross = cache.cross_attention_cache();
   check_fits(model.cross_cache_shape(), cross);

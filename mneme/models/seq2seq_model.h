@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -30,6 +31,17 @@ class Seq2SeqModel {
 
   /// Bytes of weights held in memory (mapped files apart).
   virtual std::int64_t n_bytes() const = 0;
+
+  /// What is read instead of ids (Whisper): each sequence as `n_rows` rows of `width` features, of which its front end
+  /// makes `n_states` embeddings.
+  struct Features {
+    std::int64_t n_rows, width, n_states;
+  };
+  /// Nothing for a model that reads ids.
+  virtual std::optional<Features> features() const { return std::nullopt; }
+  /// The front end: features [B * n_rows, width] -> embeddings [B * n_states, E], what `encode` takes. Throws
+  /// Error(kUnsupported) for a model that reads ids, Error(kOutOfMemory).
+  virtual void embed_features(ops::Workspace& workspace, const ops::Rows& features, const ops::Rows& embeddings) const;
 
   /// Encoder states [N, E] of the source's tokens, each of which sees all of its sequence. Positions are not read: they
   /// count from 0 in each sequence. Ids must be inside the vocabulary. Throws Error(kOutOfMemory).

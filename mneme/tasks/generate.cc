@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <deque>
 
+#include "mneme/audio/wav.h"
 #include "mneme/base/error.h"
 #include "mneme/base/log.h"
+#include "mneme/generate/auto_feature_extractor.h"
 #include "mneme/generate/json_constraint.h"
 #include "mneme/generate/streamer.h"
 #include "mneme/tasks/loaded.h"
@@ -72,9 +74,14 @@ std::vector<std::vector<std::int64_t>> ids_of_prompts(const GenerateRequest& req
   return result;
 }
 
+/// Prompts, or sounds that stand for them.
+std::size_t n_prompts_of(const GenerateRequest& request) {
+  return request.audio.empty() ? request.prompts.size() : request.audio.size();
+}
+
 /// One for each prompt.
 std::vector<std::vector<std::int64_t>> decoder_prompts(const GenerateRequest& request) {
-  const std::size_t n = request.decoder_prompts.size(), n_prompts = request.prompts.size();
+  const std::size_t n = request.decoder_prompts.size(), n_prompts = n_prompts_of(request);
   check(n == 1 || n == n_prompts, ErrorKind::kInvalidArgument,
         "{} lists of decoder ids were given for {} prompts; give one for each, or one for all", n, n_prompts);
   if (n == n_prompts) return request.decoder_prompts;
@@ -117,10 +124,33 @@ std::vector<std::vector<std::int64_t>> first_ids(const GenerateRequest& request,
                                                  const std::vector<std::vector<std::int64_t>>& prompts,
                                                  const Loaded& loaded) {
   if (loaded.causal()) return prompts;
-  if (request.decoder_prompts.empty()) {  // decoder_start_token_id
-    return std::vector<std::vector<std::int64_t>>(prompts.size(), {output.sequences[0][0].item<std::int64_t>()});
+  if (!request.decoder_prompts.empty()) return decoder_prompts(request);
+  std::size_t n_new = 0;  // the rest of a row
+  for (const auto& ids : output.new_tokens) n_new = std::max(n_new, ids.size());
+  const std::int64_t n_first = output.sequences.size(1) - static_cast<std::int64_t>(n_new);
+  const std::int64_t n_each = output.sequences.size(0) / static_cast<std::int64_t>(n_prompts_of(request));
+  std::vector<std::vector<std::int64_t>> result;
+  for (std::int64_t i = 0; i < output.sequences.size(0); i += n_each) {
+    const at::Tensor row = output.sequences[i].contiguous();
+    result.emplace_back(row.const_data_ptr<std::int64_t>(), row.const_data_ptr<std::int64_t>() + n_first);
   }
-  return decoder_prompts(request);
+  return result;
+}
+
+/// What a speech model hears. Throws Error(kInvalidArgument) for sound and text together, and for either where the
+/// model reads the other.
+at::Tensor heard(const GenerateRequest& request, const Loaded& loaded) {
+  const bool hears = loaded.seq2seq() && loaded.seq2seq()->model().features();
+  check(hears || request.audio.empty(), ErrorKind::kInvalidArgument,
+        "{} reads text, no sound; use --prompt TEXT instead of --audio", loaded.name);
+  check(!hears || request.prompts.empty(), ErrorKind::kInvalidArgument,
+        "{} hears sound, it reads no text; use --audio FILE instead of --prompt and --ids", loaded.name);
+  check(loaded.seq2seq() || (!request.options.language && !request.options.task), ErrorKind::kInvalidArgument,
+        "--language and --task are for speech models, {} reads text; leave them out", loaded.name);
+  if (!hears) return {};
+  std::vector<Audio> sounds;
+  for (const std::string& path : request.audio) sounds.push_back(read_wav(path));
+  return AutoFeatureExtractor::from_pretrained(request.model.path)(sounds);
 }
 
 Json report(const GenerateOutput& output, const std::vector<std::vector<std::int64_t>>& prompts, Json texts,
@@ -171,8 +201,8 @@ Json report(const GenerateOutput& output, const std::vector<std::vector<std::int
 }
 
 GenerateOutput run(const GenerateRequest& request, const std::vector<std::vector<std::int64_t>>& prompts,
-                   const GenerateOptions& options, const Loaded& loaded) {
-  const EncodedInputs inputs = padded(prompts);
+                   const at::Tensor& features, const GenerateOptions& options, const Loaded& loaded) {
+  const EncodedInputs inputs = features.defined() ? EncodedInputs() : padded(prompts);
   if (const CausalLM* model = loaded.causal()) {
     check(request.decoder_prompts.empty(), ErrorKind::kInvalidArgument,
           "decoder ids are for encoder-decoders, {} is a causal language model; put them into its prompt", loaded.name);
@@ -185,7 +215,8 @@ GenerateOutput run(const GenerateRequest& request, const std::vector<std::vector
   }
   check(request.prompt_cache.empty(), ErrorKind::kInvalidArgument,
         "--prompt-cache is for causal language models, {} is an encoder-decoder", loaded.name);
-  Seq2SeqInput input{.input_ids = inputs.input_ids, .attention_mask = inputs.attention_mask};
+  Seq2SeqInput input{
+      .input_ids = inputs.input_ids, .attention_mask = inputs.attention_mask, .input_features = features};
   if (!request.decoder_prompts.empty()) {
     const EncodedInputs decoder = padded(decoder_prompts(request));
     input.decoder_input_ids = decoder.input_ids, input.decoder_attention_mask = decoder.attention_mask;
@@ -237,6 +268,7 @@ Json generate(const GenerateRequest& request, const GenerateEvents& events) {
   if (schema) options.json_constraint = std::make_shared<const JsonConstraint>(*schema, loaded.tokenizer->tokenizer());
   if (events.on_loaded) events.on_loaded();
   const auto prompts = ids_of_prompts(request, loaded);
+  const at::Tensor features = heard(request, loaded);
 
   options.cancelled = events.cancelled;
   options.on_prefill = events.on_prefill;
@@ -250,7 +282,7 @@ Json generate(const GenerateRequest& request, const GenerateEvents& events) {
     texts.emplace(tokenizer, events);
     options.tokenizer_decode = [&](const std::vector<std::int64_t>& ids) { return tokenizer.decode(ids); };
   }
-  const GenerateOutput output = run(request, prompts, options, loaded);
+  const GenerateOutput output = run(request, prompts, features, options, loaded);
   return report(output, first_ids(request, output, prompts, loaded),
                 texts ? texts->finish(output.new_tokens.size()) : Json(std::vector<Json>(output.new_tokens.size())),
                 loaded);

@@ -30,7 +30,8 @@ using Prompt = std::variant<std::string, std::vector<std::int64_t>>;
 
 struct GenerateRequest {
   ModelRequest model;
-  std::vector<Prompt> prompts;  ///< of an encoder-decoder: what its encoder reads
+  std::vector<Prompt> prompts;     ///< of an encoder-decoder: what its encoder reads
+  std::vector<std::string> audio;  ///< speech models, instead of prompts: paths of WAV files, one a sequence
   /// Encoder-decoders: what the decoder starts from, one for each prompt or one for all; none: decoder_start_token_id.
   std::vector<std::vector<std::int64_t>> decoder_prompts;
   bool chat = false;         ///< each text is a user message through the model's chat template
