@@ -13,6 +13,7 @@ namespace mneme {
 namespace {
 
 constexpr double kHighestHz = 8000;
+constexpr std::int64_t kMostNumbers = std::int64_t{1} << 26;
 
 // Slaney's mel scale: linear up to 1,000 Hz, from there on 27 mels for each factor of 6.4.
 constexpr double kKneeHz = 1000, kHzPerMel = 200.0 / 3, kKneeMel = kKneeHz / kHzPerMel;
@@ -53,6 +54,20 @@ std::int64_t size_of(const Json& json, const char* key, std::int64_t fallback, s
 
 }  // namespace
 
+void LogMelConfig::validate(const std::string& name) const {
+  constexpr auto kKind = ErrorKind::kCorruptData;
+  check(feature_size > 0 && sampling_rate > 0 && hop_length > 0 && chunk_length > 0, kKind,
+        "{}: sizes must be above 0; \"feature_size\" is {}, \"sampling_rate\" {}, \"hop_length\" {}, "
+        "\"chunk_length\" {}",
+        name, feature_size, sampling_rate, hop_length, chunk_length);
+  check(n_fft > 0 && n_fft % 2 == 0 && n_samples() > n_fft / 2, kKind,
+        "{}: \"n_fft\" is {}, it must be even and at most twice the {} samples of a chunk", name, n_fft, n_samples());
+  check(n_frames() > 0, kKind, "{}: \"hop_length\" is {}, a chunk has {} samples", name, hop_length, n_samples());
+  check(feature_size <= kMostNumbers / n_frames() && feature_size <= kMostNumbers / (n_fft / 2 + 1), kKind,
+        "{}: {} bands of {} frames and {} frequencies are more than the 2^26 numbers that anybody needs", name,
+        feature_size, n_frames(), n_fft / 2 + 1);
+}
+
 LogMelConfig LogMelConfig::from_json(const Json& json, const std::string& name) {
   check(json.is_object(), ErrorKind::kCorruptData, "{}: not a JSON object", name);
   LogMelConfig c;
@@ -61,11 +76,7 @@ LogMelConfig LogMelConfig::from_json(const Json& json, const std::string& name) 
   c.hop_length = size_of(json, "hop_length", c.hop_length, 1 << 16, name);
   c.n_fft = size_of(json, "n_fft", c.n_fft, 1 << 16, name);
   c.chunk_length = size_of(json, "chunk_length", c.chunk_length, 3600, name);
-  check(c.n_fft % 2 == 0 && c.n_samples() > c.n_fft / 2, ErrorKind::kCorruptData,
-        "{}: \"n_fft\" is {}, it must be even and at most twice the {} samples of a chunk", name, c.n_fft,
-        c.n_samples());
-  check(c.n_frames() > 0, ErrorKind::kCorruptData, "{}: \"hop_length\" is {}, a chunk has {} samples", name,
-        c.hop_length, c.n_samples());
+  c.validate(name);
   for (const char* key : {"dither", "padding_value"}) {
     check(json_double(json, key, 0, name) == 0, ErrorKind::kUnsupported, "{}: \"{}\" other than 0 is not supported",
           name, key);
@@ -84,7 +95,8 @@ LogMelConfig LogMelConfig::from_pretrained(const std::string& path) {
   return from_json(json.at("feature_extractor"), newer);
 }
 
-LogMel::LogMel(const LogMelConfig& config) : config_(config), fourier_(config.n_fft), filters_(mel_filters(config)) {
+LogMel::LogMel(const LogMelConfig& config)
+    : config_((config.validate("log-mel features"), config)), fourier_(config.n_fft), filters_(mel_filters(config)) {
   for (std::int64_t i = 0; i < config.n_fft; ++i) {
     const double turn = 2 * std::numbers::pi * static_cast<double>(i) / static_cast<double>(config.n_fft);
     window_.push_back(0.5 - 0.5 * std::cos(turn));

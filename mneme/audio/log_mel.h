@@ -24,7 +24,9 @@ struct LogMelConfig {
   /// From `path`/preprocessor_config.json, else `path`/processor_config.json. Throws Error(kIo) if there is neither,
   /// else what from_json throws.
   static LogMelConfig from_pretrained(const std::string& path);
-  /// Throws Error(kCorruptData) for values that cannot be, Error(kUnsupported) for dither, normalized sound or padding
+  /// Throws Error(kCorruptData) for values that cannot be, which begins with `name`.
+  void validate(const std::string& name) const;
+  /// Throws what validate throws, Error(kUnsupported) for dither, normalized sound or padding
   /// with anything but silence.
   static LogMelConfig from_json(const Json& json, const std::string& name);
 };
@@ -33,6 +35,7 @@ struct LogMelConfig {
 /// Source: Radford et al. 2022, arXiv:2212.04356, section 2.2; mel scale and areas as in Slaney's Auditory Toolbox.
 class LogMel {
  public:
+  /// Throws what LogMelConfig::validate throws.
   explicit LogMel(const LogMelConfig& config);
 
   const LogMelConfig& config() const noexcept { return config_; }

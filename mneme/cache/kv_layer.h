@@ -69,7 +69,7 @@ class KvLayer {
 
   /// Appends the tokens of rows [row_starts[i], row_starts[i + 1]) to sequence i and attends from each of them to all
   /// it may see, itself included. out [N, n_heads * value_dim]. Long prompts pass through windows and codecs in pieces
-  /// of a block, so a layer never holds more than it needs plus a block.
+  /// of a block, so a layer never holds more than it needs plus a block; but see attend_again.
   void attend(ops::Workspace& workspace, std::span<const std::int64_t> row_starts, const KeyValueRows& rows,
               const AttendQuery& query, const ops::Rows& out);
 

@@ -1,9 +1,12 @@
 #include "mneme/cli/interrupt.h"
 
+#include <atomic>
+
 namespace mneme::cli {
 namespace {
 
-volatile std::sig_atomic_t interrupted = 0;
+std::atomic<int> interrupted = 0;
+static_assert(std::atomic<int>::is_always_lock_free);  // a handler may use it, on whichever thread
 
 extern "C" void on_interrupt(int) { interrupted = 1; }
 

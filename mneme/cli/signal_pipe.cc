@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <system_error>
 
@@ -11,12 +12,13 @@ namespace {
 
 constexpr std::array kSignals = {SIGINT, SIGCONT, SIGWINCH};
 
-volatile std::sig_atomic_t write_end = -1;
+std::atomic<int> write_end = -1;
+static_assert(std::atomic<int>::is_always_lock_free);  // a handler may use it, on whichever thread
 
 extern "C" void on_signal(int signal) {
   const int error = errno;
   const auto byte = static_cast<unsigned char>(signal);
-  [[maybe_unused]] const ssize_t n = ::write(static_cast<int>(write_end), &byte, 1);  // a full pipe says enough
+  [[maybe_unused]] const ssize_t n = ::write(write_end, &byte, 1);  // a full pipe says enough
   errno = error;
 }
 
@@ -35,6 +37,7 @@ SignalPipe::SignalPipe() {
 
 SignalPipe::~SignalPipe() {
   for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &before_[i], nullptr);
+  write_end = -1;
   for (const int end : ends_) ::close(end);
 }
 

@@ -9,8 +9,9 @@ at::Tensor FeatureExtractor::operator()(const std::vector<Audio>& sounds) const 
   std::vector<at::Tensor> features;
   for (const Audio& sound : sounds) {
     std::vector<float> rows = log_mel_.features(sound);
-    features.push_back(
-        at::from_blob(rows.data(), {config().n_frames(), config().feature_size}, at::kFloat).t().contiguous());
+    features.push_back(at::from_blob(rows.data(), {config().n_frames(), config().feature_size}, at::kFloat)
+                           .t()
+                           .clone(at::MemoryFormat::Contiguous));
   }
   return at::stack(features);
 }

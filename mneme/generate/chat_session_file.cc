@@ -13,6 +13,17 @@ namespace {
 
 std::string cache_path(const std::string& path) { return path + ".safetensors"; }
 
+/// Whole numbers, which reading them as such does not ask for. Throws Json::exception for anything else.
+std::int64_t whole_number(const Json& json) {
+  return json.is_number_integer() ? json.get<std::int64_t>() : json.at("a whole number").get<std::int64_t>();
+}
+
+std::vector<std::int64_t> whole_numbers(const Json& json) {
+  std::vector<std::int64_t> numbers;
+  for (const Json& number : json) numbers.push_back(whole_number(number));
+  return numbers;
+}
+
 }  // namespace
 
 bool ChatSession::save(const std::string& path) const {
@@ -47,9 +58,6 @@ std::vector<ChatSession::State> ChatSession::turns_of(const State& whole,
   }
   for (std::size_t i = 1; i <= std::min(turns.size(), beginnings.size()); ++i) {  // the oldest may have been dropped
     const auto [n_ids, n_bytes] = beginnings[beginnings.size() - i];
-    check(n_ids <= whole.ids.size() && n_bytes <= whole.text.size(), ErrorKind::kCorruptData,
-          "a turn begins with {} ids and {} bytes of a conversation of {} and {}", n_ids, n_bytes, whole.ids.size(),
-          whole.text.size());
     State& turn = turns[turns.size() - i];
     turn.ids.assign(whole.ids.begin(), whole.ids.begin() + static_cast<std::ptrdiff_t>(n_ids));
     turn.text = whole.text.substr(0, n_bytes);
@@ -73,9 +81,18 @@ void ChatSession::load(const std::string& path) {
     for (const Json& m : json.at("messages"))
       loaded.messages.push_back(
           {.role = m.at("role").get<std::string>(), .content = m.at("content").get<std::string>()});
-    loaded.ids = json.at("ids").get<std::vector<std::int64_t>>();
+    loaded.ids = whole_numbers(json.at("ids"));
     loaded.text = json.at("text").get<std::string>();
-    turns = turns_of(loaded, json.value("turns", std::vector<std::array<std::size_t, 2>>()));
+    std::vector<std::array<std::size_t, 2>> beginnings;
+    for (const Json& turn : json.value("turns", Json::array())) {
+      beginnings.push_back(
+          {static_cast<std::size_t>(whole_number(turn.at(0))), static_cast<std::size_t>(whole_number(turn.at(1)))});
+      const auto [n_ids, n_bytes] = beginnings.back();
+      check(n_ids <= loaded.ids.size() && n_bytes <= loaded.text.size(), ErrorKind::kCorruptData,
+            "{}: a turn begins with {} ids and {} bytes of a conversation of {} and {}", path, n_ids, n_bytes,
+            loaded.ids.size(), loaded.text.size());
+    }
+    turns = turns_of(loaded, beginnings);
   } catch (const Json::exception&) {
     throw Error(ErrorKind::kCorruptData, "{}: is no saved conversation", path);
   }

@@ -97,6 +97,8 @@ GenerateOutput Seq2SeqLM::generate(const Seq2SeqInput& input, const GenerateOpti
   at::Tensor first_ids = input.decoder_input_ids;
   std::optional<SpeechPrompt> speech;
   if (!first_ids.defined() && model_->features()) {
+    check(!input.decoder_attention_mask.defined(), ErrorKind::kInvalidArgument,
+          "a decoder_attention_mask was given without decoder_input_ids");
     speech = speech_prompt(decoder_start(options), options, generation_config_, config_);
     first_ids = at::tensor(speech->ids, at::kLong).repeat({n, 1});
   } else if (!first_ids.defined()) {
@@ -133,7 +135,14 @@ GenerateOutput Seq2SeqLM::generate(const Seq2SeqInput& input, const GenerateOpti
     for (std::size_t i = 0; i < heard.size(); ++i) prompts[i].ids[*speech->language_at] = heard[i];
   }
   const BoundDecoder decoder(*model_, cross);
-  Generator generator(decoder, settings, options, std::move(prompts), &cache->self_attention_cache(), &cross);
+  Generator generator = [&] {
+    try {
+      return Generator(decoder, settings, options, std::move(prompts), &cache->self_attention_cache(), &cross);
+    } catch (...) {
+      if (!was_written) cache->reset();  // what was heard to know the language
+      throw;
+    }
+  }();
   generator.set_sources(sources.empty() ? std::vector<std::vector<std::int64_t>>(static_cast<std::size_t>(n))
                                         : sources);
   encode();

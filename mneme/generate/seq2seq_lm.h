@@ -43,7 +43,7 @@ class Seq2SeqLM {
   /// given (of a speech model what speech_prompt makes of language and task), then the new tokens. With a cache that
   /// holds encoder states the source is left out, and decoder_input_ids are the whole texts: what the cache already
   /// holds of them is not computed again. Throws Error(kInvalidArgument) for input or options that cannot be, before
-  /// the encoder runs.
+  /// the encoder runs unless a language is to be heard; the cache is then as it was.
   GenerateOutput generate(const Seq2SeqInput& input, const GenerateOptions& options = {},
                           EncoderDecoderCache* cache = nullptr) const;
   GenerateOutput generate(const EncodedInputs& source, const GenerateOptions& options = {},

@@ -22,7 +22,8 @@ struct SpeechPrompt {
 /// Parity: WhisperGenerationMixin. `options.language` ("en" or "<|en|>") and `options.task` ("transcribe",
 /// "translate"), else forced_decoder_ids of generation_config.json or config.json; without either the language is
 /// heard. Throws Error(kInvalidArgument) for a language or task that the model does not know (it lists them), or either
-/// for a model of English alone, Error(kCorruptData) for values of the files that cannot be.
+/// for a model of English alone, Error(kCorruptData) for values of the files that cannot be, Error(kUnsupported) for
+/// return_timestamps.
 SpeechPrompt speech_prompt(std::int64_t decoder_start, const GenerateOptions& options, const GenerationConfig& model,
                            const ModelConfig& config);
 

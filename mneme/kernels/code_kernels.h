@@ -36,7 +36,7 @@ struct CodeFormatKernels {
   /// scratch  [scale_scratch_bytes(codes)], 64-byte aligned
   void (*decode_head)(const BlockCodes& codes, const std::byte* tiles, const std::byte* sinks, std::byte* raw,
                       float* scratch) noexcept;
-  /// FormatKernels::attend where blocks are encoded. Tiles that are multiplied (codes.h) round queries and
+  /// FormatKernels::attend where blocks are encoded. Integer tiles that are multiplied (codes.h) round queries and
   /// probabilities to 8 bits for each product (code_product.h); others are decoded once for all rows of the call, and
   /// give the bits that raw blocks of the decoded numbers would.
   void (*attend)(const AttendCodesArgs& args, std::int64_t begin, std::int64_t end, float* states) noexcept;

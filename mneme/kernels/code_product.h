@@ -37,7 +37,7 @@ class CodeProduct {
   /// meanwhile, since a processor waits where many are asked for at once.
   void set_tile(const std::byte* tile, const std::byte* next) {
     tile_ = tile;
-    to_next_ = next - tile;
+    next_ = next;
     scales_.read(tile, static_cast<float>(1 << (bits_ - 1)));
     scales_.ask_for(next);
   }
@@ -86,7 +86,7 @@ class CodeProduct {
   void float8(const float* x, std::int64_t x_stride, std::int64_t n_rows, std::int64_t first, std::int64_t n_panels,
               float* y, std::int64_t y_stride) const {
     const std::int64_t panel_bytes = panel_quads_ * 64;
-    for (int line = 0; line < 16; ++line) __builtin_prefetch(tile_ + to_next_ + first * panel_bytes + line * 64);
+    for (int line = 0; line < 16; ++line) __builtin_prefetch(next_ + first * panel_bytes + line * 64);
     TiledProduct<L, Float8Format<L>>::product({.x = x,
                                                .x_stride = x_stride * std::int64_t{sizeof(float)},
                                                .panels = tile_ + first * panel_bytes,
@@ -232,7 +232,7 @@ class CodeProduct {
       largest = L::max(largest, (Words::bits_of(scaled[v]) & 0x7fffffffu).as_floats());
     }
     const float most = largest.largest(), sum_of_rest = rest.sum();
-    if (!(most < kInfinity && sum_of_rest == sum_of_rest)) {
+    if (!(most < kInfinity && sum_of_rest - sum_of_rest == 0)) {
       std::memset(codes, 0, static_cast<std::size_t>(16 * n));
       return {__builtin_nanf(""), 0, sum_of_rest};
     }
@@ -271,7 +271,8 @@ class CodeProduct {
     Quads<L, kBits> quads[P];
     for (int p = 0; p < P; ++p) {
       quads[p] = Quads<L, kBits>::at(tile_, n_quads_, first + p * panel_quads_);
-      for (int line = 0; line < kQuads * kBits / 8; ++line) __builtin_prefetch(quads[p].low + to_next_ + line * 64);
+      for (int line = 0; line < kQuads * kBits / 8; ++line)
+        __builtin_prefetch(next_ + (quads[p].low - tile_) + line * 64);
     }
     Words run[P][R];
 #pragma GCC unroll 8
@@ -299,8 +300,7 @@ class CodeProduct {
   static constexpr bool kSignedBytes = kBits == 8 && L::kSignedDots;
   static constexpr float kInfinity = __builtin_inff();
 
-  const std::byte* tile_ = nullptr;
-  std::int64_t to_next_ = 0;
+  const std::byte *tile_ = nullptr, *next_ = nullptr;
   const bool is_float8_;
   const int bits_;
   const std::int64_t inner_, panel_quads_, n_quads_;

@@ -153,7 +153,7 @@ struct CodeKernels;  // code_kernels.h
 
 /// One instruction set's kernels.
 struct Table {
-  const char* name;                          ///< "scalar", "avx2", "avx512", "amx"
+  const char* name;                          ///< "scalar", "avx2", "avx512", "avx512vnni", "amx"
   FormatKernels formats[3];                  ///< by DType
   const CodeKernels* codes;                  ///< for encoded blocks
   ProductKernels coded[kWeightFormats - 3];  ///< by WeightFormat, from kQ4_0 on
@@ -202,7 +202,7 @@ struct Table {
   void (*delta_rule)(const MatrixScanArgs& args) noexcept;
 };
 
-/// The table in use: the best that the processor has, or what MNEME_ISA=scalar|avx2|avx512|amx names.
+/// The table in use: the best that the processor has, or what MNEME_ISA=scalar|avx2|avx512|avx512vnni|amx names.
 /// Throws Error(kInvalidArgument) on first use if MNEME_ISA names one that is unknown or that this processor lacks.
 const Table& active();
 

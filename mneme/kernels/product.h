@@ -6,8 +6,9 @@
 
 /// The one product that linear layers and attention share, written once over a Lanes type.
 ///
-/// A Format (Float32Format<L>, Float16Format<L>, BFloat16Format<L>, AmxFormat<L, Tiles>, CodedProduct<L, ..>) says how
-/// the right-hand side is stored and in which order an output is summed. All have
+/// A Format (Float32Format<L>, Float16Format<L>, Float8Format<L>, BFloat16Format<L>, AmxFormat<L, Tiles>,
+/// CodedProduct<L, ..>, AmxCodedProduct<L, Tiles, ..>) says how the right-hand side is stored and in which order an
+/// output is summed. All have
 ///
 ///   static constexpr DType kFormat;                           // CodedProduct<L, ..>: a WeightFormat
 ///   static std::int64_t prepared_bytes(std::int64_t inner);   // 0: product reads float32 rows as they are

@@ -145,7 +145,7 @@ AttentionParts load_attention(const Loader& load, const ModelConfig& c, const La
   const std::int64_t queries = c.num_attention_heads * head_dim, keys = n_key_value_heads * head_dim;
   AttentionParts parts{.n_heads = c.num_attention_heads, .head_dim = head_dim};
   parts.query_norm = Norm(load, prefix + "q_norm", head_dim, c.rms_norm_eps);
-  parts.rope = rope_of_layer(c, i);
+  parts.rope = layers.is_full(i) ? 0 : 1;
   parts.output = load.linear({{prefix + "o_proj", c.hidden_size}}, queries, c.attention_bias);
   std::vector<LinearPart> projections = {{prefix + "q_proj", queries}};
   if (!layers.reads_another(i)) {
@@ -200,9 +200,10 @@ std::unique_ptr<Model> build_gemma4(const ModelConfig& c, const Weights& weights
   parts.embedding_scale = gemma_embedding_scale(c.hidden_size, dtype);
   if (ConfigKeys{c.raw, c.name}.has("final_logit_softcapping"))
     parts.logit_softcap = static_cast<float>(ConfigKeys{c.raw, c.name}.positive("final_logit_softcapping", 0));
-  parts.ropes = {rope_of(c.rope, layers.head_dim(/*full=*/true), c.max_position_embeddings)};
-  if (c.sliding_rope)
-    parts.ropes.push_back(rope_of(*c.sliding_rope, layers.head_dim(/*full=*/false), c.max_position_embeddings));
+  // Heads of both types have sizes of their own, so each type has a rotation, be it of the same parameters.
+  parts.ropes = {
+      rope_of(c.rope, layers.head_dim(/*full=*/true), c.max_position_embeddings),
+      rope_of(c.sliding_rope ? *c.sliding_rope : c.rope, layers.head_dim(/*full=*/false), c.max_position_embeddings)};
   const std::int64_t width = c.hidden_size_per_layer_input;
   if (width > 0) parts.layer_embeddings = load_layer_embeddings(load, c);
   for (std::int64_t i = 0; i < c.num_hidden_layers; ++i) {

@@ -116,6 +116,10 @@ TEST(LogMelConfig, ValuesThatCannotBeAreNamed) {
   EXPECT_THAT(refusal(R"({"n_fft": 401})"), HasSubstr("\"n_fft\" is 401"));
   EXPECT_THAT(refusal(R"({"hop_length": 30, "sampling_rate": 20, "chunk_length": 1, "n_fft": 2})"),
               HasSubstr("\"hop_length\" is 30"));
+  EXPECT_THAT(refusal(R"({"feature_size": 4096, "hop_length": 1, "chunk_length": 3600})"),
+              HasSubstr("4096 bands of 57600000 frames"));
+  EXPECT_THAT(thrown(ErrorKind::kCorruptData, [] { LogMel(LogMelConfig{.hop_length = 0}); }),
+              HasSubstr("\"hop_length\" 0"));
   EXPECT_THAT(refusal(R"({"dither": 0.1})", ErrorKind::kUnsupported), HasSubstr("dither"));
   EXPECT_THAT(refusal(R"({"do_normalize": true})", ErrorKind::kUnsupported), HasSubstr("do_normalize"));
 }

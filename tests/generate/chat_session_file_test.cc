@@ -59,7 +59,10 @@ TEST_F(ChatSessionFileTest, TurnsThatWereSavedCanBeTakenBack) {
   Json json = read_json_file(path);
   json["turns"] = {{0, 0}, {1'000'000, 0}};
   folder.write("chat.json", json.dump());
-  thrown(ErrorKind::kCorruptData, [&] { loaded.load(path); });
+  EXPECT_THAT(thrown(ErrorKind::kCorruptData, [&] { loaded.load(path); }), HasSubstr("chat.json: a turn begins with"));
+  json["turns"] = {{1e300, 0.5}};  // whole numbers only
+  folder.write("chat.json", json.dump());
+  EXPECT_THAT(thrown(ErrorKind::kCorruptData, [&] { loaded.load(path); }), HasSubstr("no saved conversation"));
   json.erase("turns");  // then they are what their messages say
   folder.write("chat.json", json.dump());
   loaded.load(path);

@@ -114,6 +114,9 @@ TEST_F(WhisperTest, InputOfAnotherKindOrShapeIsRefusedBeforeTheEncoderRuns) {
   EXPECT_THAT(refusal({.input_features = at::full({1, 80, 100}, NAN)}), HasSubstr("no finite number"));
   EXPECT_THAT(refusal({.input_features = at::zeros({1, 80, 100})}, {.max_new_tokens = 2, .language = "xx"}),
               AllOf(HasSubstr("language \"xx\" is not known"), HasSubstr("<|de|>")));
+  EXPECT_THAT(
+      refusal({.input_features = at::zeros({1, 80, 100}), .decoder_attention_mask = testing::tensor_of({{1, 0}})}),
+      HasSubstr("decoder_attention_mask was given without decoder_input_ids"));
   EXPECT_THAT(refusal({}), HasSubstr("no prompt was given"));
   const auto t5 = AutoModelForSeq2SeqLM::from_pretrained(testing::golden_path("t5"));
   EXPECT_THAT(thrown(ErrorKind::kInvalidArgument,
@@ -126,6 +129,18 @@ TEST_F(WhisperTest, InputOfAnotherKindOrShapeIsRefusedBeforeTheEncoderRuns) {
                        t5->generate(testing::tensor_of({{5, 6}}), {.max_new_tokens = 2, .task = "translate"});
                      }),
               HasSubstr("language and task are for speech models"));
+}
+
+TEST(FeatureExtractor, FeaturesAreThoseOfTheirSound) {
+  const FeatureExtractor one_band(
+      {.feature_size = 1, .sampling_rate = 1000, .hop_length = 10, .n_fft = 40, .chunk_length = 1});
+  const Audio quiet{.samples = std::vector<float>(1000, 0.001f), .sampling_rate = 1000};
+  Audio loud = quiet;
+  for (std::size_t i = 0; i < loud.samples.size(); i += 3) loud.samples[i] = 0.9f;
+  const at::Tensor both = one_band({quiet, loud});
+  EXPECT_EQ(both.sizes(), (std::vector<std::int64_t>{2, 1, 100}));
+  EXPECT_TRUE(at::equal(both[0], one_band(quiet)[0]));
+  EXPECT_TRUE(at::equal(both[1], one_band(loud)[0]));
 }
 
 TEST_F(WhisperTest, EveryDtypeWritesFiniteLogits) {

@@ -227,6 +227,23 @@ TEST(CodeProduct, IsNearTheProductOfWhatTheCodesMean) {
   }
 }
 
+/// Codes of a group that is all alike have the scale 0, and infinity times 0 is no largest number.
+TEST(CodeProduct, InfinityBesideAScaleOfZeroShows) {
+  const Product p{.codes = {.bits = 4, .has_offset = true, .grouping = Grouping::kTokens, .group = 32},
+                  .side = TileSide::kKeys,
+                  .dim = 64};
+  AlignedBytes tile = p.tile();
+  std::memset(tile.data() + p.codes.code_bytes(p.side, p.dim), 0,
+              static_cast<std::size_t>(p.codes.scale_bytes(p.side, p.dim)));
+  Vector x = random_floats(p.n_rows * p.inner(), 5);
+  x[3] = std::numeric_limits<float>::infinity();
+  for (const auto& [name, multiply] : instruction_sets()) {
+    const Vector y = run(multiply, p, tile, x, p.n_rows);
+    for (std::int64_t i = 0; i < p.n_rows * p.n_lanes(); ++i)
+      ASSERT_EQ(std::isnan(y[i]), i < p.n_lanes()) << name << ' ' << i;
+  }
+}
+
 TEST(CodeProduct, WhatIsNotFiniteShows) {
   for (const Product& p : products()) {
     const AlignedBytes tile = p.tile();

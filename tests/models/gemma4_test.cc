@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "mneme/cache/presets.h"
+#include "mneme/models/ragged.h"
 #include "mneme/models/registry.h"
 #include "tests/support/places.h"
 #include "tests/support/thrown.h"
@@ -54,6 +56,20 @@ TEST(Gemma4, LayersThatCannotBeAreNamed) {
               AllOf(HasSubstr("layer 2 reads"), HasSubstr("none of the 2 that have any")));
   EXPECT_THAT(refusal({{"per_layer_config", {{"2", 5}}}}), HasSubstr("layer 2 must be an object"));
   EXPECT_THAT(refusal({{"per_layer_config", {{"2", {{"num_key_value_heads", 3}}}}}}), HasSubstr("4 by 3"));
+}
+
+TEST(Gemma4, OneSetOfRopeParametersTurnsHeadsOfEitherSize) {
+  const Weights weights = Weights::open(kFolder);
+  const Json plain = {{"rope_type", "default"}, {"rope_theta", 10000.0}};
+  const auto logits = [&](const Json& parameters) {
+    Json json = read_json_file(kFolder + "/config.json");
+    json["rope_parameters"] = parameters;
+    const auto model =
+        architecture_of("gemma4_text").build(ModelConfig::from_json(json, "g4"), weights, DType::kFloat32, at::kCPU);
+    DynamicCache cache(model->cache_shape());
+    return forward(*model, {.input_ids = at::arange(3, 23).unsqueeze(0)}, cache);
+  };
+  EXPECT_TRUE(at::equal(logits(plain), logits({{"full_attention", plain}, {"sliding_attention", plain}})));
 }
 
 TEST(Gemma4, AnEncoderIsRefused) {

@@ -41,7 +41,7 @@ TEST(Registry, KnowsItsArchitectures) {
 TEST(Registry, AnUnknownTypeIsAnErrorThatListsTheKnown) {
   EXPECT_THAT(thrown(ErrorKind::kUnsupported, [] { architecture_of("gpt_neox"); }),
               AllOf(HasSubstr("\"gpt_neox\""),
-                    HasSubstr("falcon_h1, gemma2, gemma3_text, gpt2, gpt_oss, granite, lfm2, llama,")));
+                    HasSubstr("falcon_h1, gemma2, gemma3_text, gemma4_text, gpt2, gpt_oss, granite, lfm2, llama,")));
   Checkpoint unknown = random_checkpoint();
   unknown.config["model_type"] = "rwkv";
   EXPECT_THAT(refusal(unknown, ErrorKind::kUnsupported), HasSubstr("\"rwkv\""));
