@@ -4,6 +4,7 @@
 //   depth_bench MODEL [depth] [dtype]       default 32768 int8; random_model.py writes a model of Qwen3-0.6B's shape
 //
 // Rounds of all codecs take turns; a figure is the median. Several GB of memory: all caches are there at once.
+#include <ATen/Parallel.h>
 #include <mneme/mneme.h>
 
 #include <algorithm>
@@ -52,6 +53,7 @@ int main(int argc, char** argv) try {
     std::cerr << "usage: depth_bench MODEL [depth] [dtype]\n";
     return 2;
   }
+  at::set_num_threads(1);  // Mneme has threads of its own
   const std::int64_t depth = argc > 2 ? std::stoll(argv[2]) : 32768;
   const bool bfloat16 = argc > 3 && std::string(argv[3]) == "bfloat16";
   const auto model =
