@@ -12,7 +12,7 @@ namespace {
 using Fake = LanesFakeAvx512;
 using FakeVnni = LanesFakeAvx512Vnni;
 constinit const Table kFakeAvx512 = make_table<Fake, BFloat16Format<Fake>>("avx512 in C++");
-constinit const Table kFakeAvx512Vnni = make_table<FakeVnni, BFloat16Format<FakeVnni>>("avx512vnni in C++");
+// On the lanes of VNNI, so that those are tested too.
 template <WeightFormat kFormat>
 using FakeAmxCoded = AmxCodedProduct<FakeVnni, FakeTiles, kFormat>;
 constinit const Table kFakeAmx = make_table<FakeVnni, AmxFormat<FakeVnni, FakeTiles>, FakeAmxCoded>("amx in C++");
@@ -23,7 +23,6 @@ const std::vector<const Table*>& tables_under_test() {
   static const std::vector<const Table*> tables = [] {
     std::vector<const Table*> all = available();
     all.push_back(&kFakeAvx512);
-    all.push_back(&kFakeAvx512Vnni);
     all.push_back(&kFakeAmx);
     return all;
   }();
