@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <chrono>
 #include <iostream>
-#include <map>
 #include <string>
 #include <vector>
 

@@ -41,6 +41,11 @@ const std::byte* address_of(const BlockRef& block) {
   return block ? block.pool()->tier().address(block.data(), block.pool()->block_bytes()) : nullptr;
 }
 
+void check_rows(std::span<const std::int64_t> row_starts, std::size_t n_sequences) {
+  check(row_starts.size() == n_sequences + 1, ErrorKind::kInvalidArgument,
+        "cache: {} sequences were given to a layer that holds {}", row_starts.size() - 1, n_sequences);
+}
+
 }  // namespace
 
 KvLayer::KvLayer(const KvLayer& other)
@@ -270,8 +275,7 @@ void KvLayer::attend_to_all(ops::Workspace& workspace, std::span<const std::int6
                             const AttendQuery& query, const ops::Rows& out) const {
   const ops::Workspace::Scope scope(workspace);
   const std::size_t n = sequences_.size();
-  check(row_starts.size() == n + 1, ErrorKind::kInvalidArgument,
-        "cache: {} sequences were given to a layer that holds {}", row_starts.size() - 1, n);
+  check_rows(row_starts, n);
   check(!retention().limited(), ErrorKind::kFailedPrecondition,
         "a layer that keeps {} cannot show all of its tokens; use one that keeps all", retention().name());
   begin_reading();
@@ -298,8 +302,7 @@ void KvLayer::attend(ops::Workspace& workspace, std::span<const std::int64_t> ro
                      const AttendQuery& query, const ops::Rows& out) {
   const ops::Workspace::Scope scope(workspace);
   const std::size_t n = sequences_.size();
-  check(row_starts.size() == n + 1, ErrorKind::kInvalidArgument,
-        "cache: {} sequences were given to a layer that holds {}", row_starts.size() - 1, n);
+  check_rows(row_starts, n);
   if (n_to_read_ > 0) {  // a pass ended in an error before its last reader
     end_reading();
     let_go();
@@ -356,8 +359,7 @@ void KvLayer::attend_again(ops::Workspace& workspace, std::span<const std::int64
                            const AttendQuery& query, const ops::Rows& out) {
   const ops::Workspace::Scope scope(workspace);
   const std::size_t n = sequences_.size();
-  check(row_starts.size() == n + 1, ErrorKind::kInvalidArgument,
-        "cache: {} sequences were given to a layer that holds {}", row_starts.size() - 1, n);
+  check_rows(row_starts, n);
   check(n_to_read_ > 0, ErrorKind::kFailedPrecondition,
         "this layer of the cache is read by {} layers besides the one that writes it, and all have read",
         storage_.n_readers);

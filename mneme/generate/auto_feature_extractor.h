@@ -27,7 +27,8 @@ class FeatureExtractor {
 
 /// Loads one under the name that users of transformers know.
 struct AutoFeatureExtractor {
-  /// From a model's folder, with preprocessor_config.json or processor_config.json. Throws Error(kIo / kCorruptData / kUnsupported).
+  /// From a model's folder, with preprocessor_config.json or processor_config.json. Throws Error(kIo / kCorruptData /
+  /// kUnsupported).
   static FeatureExtractor from_pretrained(const std::string& path) {
     return FeatureExtractor(LogMelConfig::from_pretrained(path));
   }

@@ -13,15 +13,12 @@ namespace {
 
 std::string cache_path(const std::string& path) { return path + ".safetensors"; }
 
-/// Whole numbers, which reading them as such does not ask for. Throws Json::exception for anything else.
-std::int64_t whole_number(const Json& json) {
-  return json.is_number_integer() ? json.get<std::int64_t>() : json.at("a whole number").get<std::int64_t>();
-}
-
-std::vector<std::int64_t> whole_numbers(const Json& json) {
-  std::vector<std::int64_t> numbers;
-  for (const Json& number : json) numbers.push_back(whole_number(number));
-  return numbers;
+/// A list of whole numbers: others would be cut off where these are read, or worse.
+template <class List>
+List whole_numbers(const Json& json, const std::string& path) {
+  for (const Json& number : json)
+    check(number.is_number_integer(), ErrorKind::kCorruptData, "{}: is no saved conversation", path);
+  return json.get<List>();
 }
 
 }  // namespace
@@ -81,12 +78,11 @@ void ChatSession::load(const std::string& path) {
     for (const Json& m : json.at("messages"))
       loaded.messages.push_back(
           {.role = m.at("role").get<std::string>(), .content = m.at("content").get<std::string>()});
-    loaded.ids = whole_numbers(json.at("ids"));
+    loaded.ids = whole_numbers<std::vector<std::int64_t>>(json.at("ids"), path);
     loaded.text = json.at("text").get<std::string>();
     std::vector<std::array<std::size_t, 2>> beginnings;
     for (const Json& turn : json.value("turns", Json::array())) {
-      beginnings.push_back(
-          {static_cast<std::size_t>(whole_number(turn.at(0))), static_cast<std::size_t>(whole_number(turn.at(1)))});
+      beginnings.push_back(whole_numbers<std::array<std::size_t, 2>>(turn, path));
       const auto [n_ids, n_bytes] = beginnings.back();
       check(n_ids <= loaded.ids.size() && n_bytes <= loaded.text.size(), ErrorKind::kCorruptData,
             "{}: a turn begins with {} ids and {} bytes of a conversation of {} and {}", path, n_ids, n_bytes,

@@ -38,12 +38,16 @@ bool Stopping::ends_stop_string(const Sequence& s) const {
     text = options_.tokenizer_decode(tail);
     if (count == s.tokens.size() || text.size() > longest + kBytesOfTokens) break;
   }
+  const auto holds = [&](std::size_t from) {
+    return [&text, from](const std::string& stop) {
+      return text.find(stop, from < stop.size() ? 0 : from - stop.size() + 1) != std::string::npos;
+    };
+  };
+  if (std::ranges::none_of(stops, holds(0))) return false;  // so it is nearly always
   tail.pop_back();
   const std::string before = options_.tokenizer_decode(tail);
   const auto known = static_cast<std::size_t>(std::ranges::mismatch(text, before).in1 - text.begin());
-  return std::ranges::any_of(stops, [&](const std::string& stop) {
-    return text.find(stop, known < stop.size() ? 0 : known - stop.size() + 1) != std::string::npos;
-  });
+  return std::ranges::any_of(stops, holds(known));
 }
 
 std::string Stopping::reason_of_text(const Sequence& s) const {

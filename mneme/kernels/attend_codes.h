@@ -46,12 +46,7 @@ class CodesAttention {
       }
     }
   }
-  void take_raw(std::int64_t block, std::int64_t end) noexcept {
-    while (block < end) {
-      block = attention_.look(block, end);
-      attention_.take_raw();
-    }
-  }
+  void take_raw(std::int64_t block, std::int64_t end) noexcept { attention_.take_raw(block, end); }
 
  private:
   using Decoder = TileDecoder<L, Format::kFormat>;

@@ -73,18 +73,11 @@ class Attention {
   int n_parts() const { return n_parts_; }
   const Part& part(int i) const { return parts_[i]; }
 
-  /// The run, of raw blocks.
-  void take_raw() noexcept {
-    const auto tile = [&](int i) { return args_.blocks[parts_[i].block - args_.first_block] + args_.head_offset; };
-    const std::int64_t key_bytes = kBlockTokens / kPanel * panel_bytes(Format::kFormat, args_.key_dim);
-    for (int i = 0; i < n_parts_; ++i) {
-      score(parts_[i], tile(i));
-      ask_for(i + 1 < n_parts_ ? tile(i + 1) : tile(0) + key_bytes);
-    }
-    for (int i = 0; i < n_parts_; ++i) soften(parts_[i]);
-    for (int i = 0; i < n_parts_; ++i) {
-      if (i + 1 < n_parts_) ask_for(tile(i + 1) + key_bytes);
-      add_values(parts_[i], tile(i) + key_bytes);
+  /// The raw blocks [block, end).
+  void take_raw(std::int64_t block, std::int64_t end) noexcept {
+    while (block < end) {
+      block = look(block, end);
+      take_raw_run();
     }
   }
 
@@ -92,7 +85,7 @@ class Attention {
   void take_raw(const std::byte* tiles) noexcept {
     score(parts_[0], tiles);
     soften(parts_[0]);
-    add_values(parts_[0], tiles + kBlockTokens / kPanel * panel_bytes(Format::kFormat, args_.key_dim));
+    add_values(parts_[0], tiles + raw_key_bytes());
   }
 
   // The same in steps, where keys or values are not raw.
@@ -169,6 +162,24 @@ class Attention {
   static constexpr int kVectors = kBlockTokens / 16;
 
   float* state_of(std::int64_t row) noexcept { return states_ + row * attend_state_floats(args_.value_dim); }
+
+  std::int64_t raw_key_bytes() const noexcept {
+    return kBlockTokens / kPanel * panel_bytes(Format::kFormat, args_.key_dim);
+  }
+
+  void take_raw_run() noexcept {
+    const auto tile = [&](int i) { return args_.blocks[parts_[i].block - args_.first_block] + args_.head_offset; };
+    const std::int64_t key_bytes = raw_key_bytes();
+    for (int i = 0; i < n_parts_; ++i) {
+      score(parts_[i], tile(i));
+      ask_for(i + 1 < n_parts_ ? tile(i + 1) : tile(0) + key_bytes);
+    }
+    for (int i = 0; i < n_parts_; ++i) soften(parts_[i]);
+    for (int i = 0; i < n_parts_; ++i) {
+      if (i + 1 < n_parts_) ask_for(tile(i + 1) + key_bytes);
+      add_values(parts_[i], tile(i) + key_bytes);
+    }
+  }
 
   void add_part(std::int64_t block) noexcept {
     Part part{.block = block, .begin = 0, .end = 0, .first = n_parts_ * args_.n_rows, .n_slots = 0};
@@ -262,10 +273,7 @@ template <class L, class Format>
 void attend(const AttendArgs& args, std::int64_t begin, std::int64_t end, float* states) noexcept {
   Attention<L, Format> attention(args, states);
   attention.clear_states();
-  while (begin < end) {
-    begin = attention.look(begin, end);
-    attention.take_raw();
-  }
+  attention.take_raw(begin, end);
 }
 
 }  // namespace mneme::kernels

@@ -43,8 +43,7 @@ struct CodedProduct {
       for (std::int64_t p = 0; p < args.n_panels; ++p) {
         const auto* panel = static_cast<const std::byte*>(args.panels) + p * bytes;
         for (std::int64_t r = m; r < end;) {
-          const std::int64_t rest = end - r;
-          const std::int64_t n = rest >= 2 * kTileRows ? kTileRows : rest > kTileRows ? (rest + 1) / 2 : rest;
+          const std::int64_t n = rows_of_tile<kTileRows>(end - r);
           with_constant<kTileRows>(n, [&]<int R>() { tile<R>(args, panel, r, p); });
           r += n;
         }

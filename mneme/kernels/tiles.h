@@ -74,6 +74,12 @@ template <int kMax, class F>
   f.template operator()<kMax>();
 }
 
+/// How many of the rest of the rows a tile of at most kMost takes: the last two share what is left.
+template <int kMost>
+[[gnu::always_inline]] constexpr std::int64_t rows_of_tile(std::int64_t rest) {
+  return rest >= 2 * kMost ? kMost : rest > kMost ? (rest + 1) / 2 : rest;
+}
+
 template <class L, class Format>
 struct TiledProduct {
   using Element = typename Format::Element;
@@ -160,8 +166,7 @@ struct TiledProduct {
   template <int P>
   static void span_rows(const Span& span, std::int64_t n_rows, const float* w, std::int64_t w_stride) {
     for (std::int64_t m = 0; m < n_rows;) {
-      const std::int64_t rest = n_rows - m;
-      const std::int64_t n = rest >= 2 * kRows ? kRows : rest > kRows ? (rest + 1) / 2 : rest;
+      const std::int64_t n = rows_of_tile<kRows>(n_rows - m);
       with_constant<kRows>(n, [&]<int R>() { span_tile<R, P>(span, m, w, w_stride); });
       m += n;
     }

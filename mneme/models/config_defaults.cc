@@ -108,8 +108,8 @@ constexpr std::string_view kRows = R"({
       "full_attention": {"rope_type": "proportional", "partial_rotary_factor": 0.25, "rope_theta": 1e6}
     },
     "use_bidirectional_attention": null, "vocab_size_per_layer_input": 262144, "hidden_size_per_layer_input": 256,
-    "attention_k_eq_v": false, "num_kv_shared_layers": 0, "enable_moe_block": false, "use_double_wide_mlp": false,
-    "num_experts": null, "top_k_experts": null, "moe_intermediate_size": null,
+    "last_layer_is_full": true, "attention_k_eq_v": false, "num_kv_shared_layers": 0, "enable_moe_block": false,
+    "use_double_wide_mlp": false, "num_experts": null, "top_k_experts": null, "moe_intermediate_size": null,
     "bos_token_id": 2, "eos_token_id": 1, "pad_token_id": 0
   },
   "phi3": {

@@ -7,15 +7,11 @@
 #include "mneme/models/rope.h"
 
 namespace mneme {
-namespace {
 
-/// A number that may be null.
-float number_or(const ModelConfig& c, const char* key, double fallback) {
+float gemma_number(const ModelConfig& c, const char* key, double fallback) {
   return static_cast<float>(ConfigKeys{c.raw, c.name}.has(key) ? ConfigKeys{c.raw, c.name}.positive(key, fallback)
                                                                : fallback);
 }
-
-}  // namespace
 
 // Parity: the factor is rounded to the model's dtype, as the embedding is.
 float gemma_embedding_scale(std::int64_t width, DType dtype) {
@@ -29,14 +25,14 @@ std::unique_ptr<Model> build_gemma(const ModelConfig& c, const Loader& load,
   const NormKind kind = gemma_norm(load.weights);
   DecoderParts parts = standard_ends(load, c, kind);
   parts.embedding_scale = gemma_embedding_scale(c.hidden_size, load.dtype);
-  parts.logit_softcap = number_or(c, "final_logit_softcapping", 0);
+  parts.logit_softcap = gemma_number(c, "final_logit_softcapping", 0);
   for (std::int64_t i = 0; i < c.num_hidden_layers; ++i) {
     const std::string layer = layer_prefix(i);
     const auto norm = [&](const char* name) { return Norm(load, layer + name, c.hidden_size, c.rms_norm_eps, kind); };
     AttentionParts heads =
         standard_attention(load, c, layer + "self_attn.", {.qkv = c.attention_bias, .output = c.attention_bias});
-    heads.scale = 1.0f / std::sqrt(number_or(c, "query_pre_attn_scalar", static_cast<double>(c.head_dim)));
-    heads.softcap = number_or(c, "attn_logit_softcapping", 0);
+    heads.scale = 1.0f / std::sqrt(gemma_number(c, "query_pre_attn_scalar", static_cast<double>(c.head_dim)));
+    heads.softcap = gemma_number(c, "attn_logit_softcapping", 0);
     heads.rope = rope_of_layer(c, i);
     adjust(heads, i);
     std::vector<Residual> residuals;

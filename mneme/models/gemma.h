@@ -15,6 +15,9 @@ namespace mneme {
 std::unique_ptr<Model> build_gemma(const ModelConfig& config, const Loader& load,
                                    const std::function<void(AttentionParts&, std::int64_t layer)>& adjust);
 
+/// A number of config.json that may be null, which gives `fallback`. Throws Error(kCorruptData) for one not above 0.
+float gemma_number(const ModelConfig& config, const char* key, double fallback);
+
 /// The root of the width of embeddings, which they are multiplied by.
 float gemma_embedding_scale(std::int64_t width, DType dtype);
 

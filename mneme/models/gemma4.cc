@@ -198,8 +198,7 @@ std::unique_ptr<Model> build_gemma4(const ModelConfig& c, const Weights& weights
   const Layers layers(c);
   DecoderParts parts = standard_ends(load, c);
   parts.embedding_scale = gemma_embedding_scale(c.hidden_size, dtype);
-  if (ConfigKeys{c.raw, c.name}.has("final_logit_softcapping"))
-    parts.logit_softcap = static_cast<float>(ConfigKeys{c.raw, c.name}.positive("final_logit_softcapping", 0));
+  parts.logit_softcap = gemma_number(c, "final_logit_softcapping", 0);
   // Heads of both types have sizes of their own, so each type has a rotation, be it of the same parameters.
   parts.ropes = {
       rope_of(c.rope, layers.head_dim(/*full=*/true), c.max_position_embeddings),

@@ -111,8 +111,9 @@ void plan_layers(const ConfigKeys& keys, ModelConfig& config) {
   config.layer_types = keys.has("layer_types") ? listed(keys, config.num_hidden_layers)
                                                : by_pattern(keys, config.num_hidden_layers, window.has_value());
 
-  // Parity: Gemma 4's last layer is full, whatever a list or the pattern says.
-  if (keys.json.contains("num_kv_shared_layers")) config.layer_types.back() = LayerType::kFullAttention;
+  // Parity (Gemma 4): whatever a list or the pattern says.
+  if (json_bool(keys.json, "last_layer_is_full", false, keys.file))
+    config.layer_types.back() = LayerType::kFullAttention;
 
   const auto any = [&](LayerType type) { return std::ranges::count(config.layer_types, type) > 0; };
   if (any(LayerType::kSlidingAttention)) {
