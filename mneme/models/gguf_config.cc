@@ -32,6 +32,13 @@ class Section {
   double real(const char* key, double fallback) const {
     return json_double(file_.metadata(), (prefix_ + key).c_str(), fallback, file_.name());
   }
+  bool boolean(const char* key, bool fallback) const {
+    return json_bool(file_.metadata(), (prefix_ + key).c_str(), fallback, file_.name());
+  }
+  const Json& value(const char* key) const {
+    require(key);
+    return file_.metadata().at(prefix_ + key);
+  }
   std::string string(const char* key, const char* fallback) const {
     return json_string(file_.metadata(), (prefix_ + key).c_str(), fallback, file_.name());
   }
@@ -104,6 +111,14 @@ Json rope_parameters(const GgufFile& file, const Section& section) {
     }
   }
   if (section.has("rope.scaling.factor")) rope["factor"] = section.real("rope.scaling.factor", 1.0);
+  if (type == "yarn") {
+    const std::pair<const char*, const char*> kKeys[] = {{"rope.scaling.yarn_beta_fast", "beta_fast"},
+                                                         {"rope.scaling.yarn_beta_slow", "beta_slow"},
+                                                         {"rope.scaling.yarn_attn_factor", "attention_factor"}};
+    for (const auto& [key, name] : kKeys) {
+      if (section.has(key)) rope[name] = section.real(key, 1.0);
+    }
+  }
   if (section.has("rope.scaling.original_context_length")) {
     rope["original_max_position_embeddings"] = section.integer("rope.scaling.original_context_length", 0);
   }
@@ -131,7 +146,37 @@ std::int64_t query_scalar(const Json& config, std::int64_t layers_of_27b) {
 std::string model_type_of(const std::string& architecture) {
   if (architecture == "gemma3") return "gemma3_text";
   if (architecture == "qwen3moe") return "qwen3_moe";
+  if (architecture == "gpt-oss") return "gpt_oss";
   return architecture;
+}
+
+/// The keys of a mixture of experts.
+void add_experts(const Section& section, Json& config) {
+  config["num_local_experts"] = section.required_integer("expert_count");
+  config["num_experts_per_tok"] = section.required_integer("expert_used_count");
+}
+
+/// LFM2 says with no key/value heads that a layer is a convolution; otherwise one number holds for all layers.
+void add_lfm2_layers(const GgufFile& file, const Section& section, Json& config) {
+  const Json heads = section.value("attention.head_count_kv");
+  const auto n_layers = config["num_hidden_layers"].get<std::size_t>();
+  if (heads.is_array()) {
+    check(heads.size() == n_layers, ErrorKind::kCorruptData, "{}: attention.head_count_kv lists {} of {} layers",
+          file.name(), heads.size(), n_layers);
+  }
+  std::int64_t n_kv_heads = 0;
+  Json types = Json::array();
+  for (std::size_t i = 0; i < n_layers; ++i) {
+    const Json& entry = heads.is_array() ? heads[i] : heads;
+    check(entry.is_number_integer() && entry >= 0 && (entry == 0 || n_kv_heads == 0 || entry == n_kv_heads),
+          ErrorKind::kCorruptData,
+          "{}: attention.head_count_kv must be one number, and 0 for convolutions; layer {} has another", file.name(),
+          i);
+    if (entry > 0) n_kv_heads = entry.get<std::int64_t>();
+    types.push_back(entry > 0 ? "full_attention" : "conv");
+  }
+  config["layer_types"] = std::move(types);
+  config["num_key_value_heads"] = n_kv_heads > 0 ? Json(n_kv_heads) : config["num_attention_heads"];
 }
 
 /// What one architecture has beside the keys that all have.
@@ -148,13 +193,58 @@ void add_own_keys(const GgufFile& file, const Section& section, const std::strin
     if (window > 0) config["sliding_window"] = window;
     config["attn_logit_softcapping"] = number_or_null("attn_logit_softcapping");
     config["final_logit_softcapping"] = number_or_null("final_logit_softcapping");
+    if (section.has("rope.freq_base_swa")) config["rope_local_base_freq"] = section.real("rope.freq_base_swa", 0);
     config["query_pre_attn_scalar"] = query_scalar(config, architecture == "gemma2" ? 46 : 62);
   } else if (architecture == "qwen3moe") {
-    config["num_local_experts"] = section.required_integer("expert_count");
-    config["num_experts_per_tok"] = section.required_integer("expert_used_count");
+    add_experts(section, config);
     config["moe_intermediate_size"] = section.required_integer("expert_feed_forward_length");
     config["norm_topk_prob"] = true;
+  } else if (architecture == "gpt-oss") {
+    add_experts(section, config);
+    config["intermediate_size"] = section.required_integer("expert_feed_forward_length");
+    if (window > 0) config["sliding_window"] = window;
+    config["rope_parameters"]["truncate"] = false;
+  } else if (architecture == "lfm2") {
+    config["conv_L_cache"] = section.required_integer("shortconv.l_cache");
+    config["block_auto_adjust_ff_dim"] = false;  // the file says what came of it
   }
+}
+
+/// What attention and the network after it are made of.
+void add_attention(const GgufFile& file, const Section& section, const std::string& architecture, Json& config) {
+  config["intermediate_size"] = section.required_integer("feed_forward_length");
+  config["num_attention_heads"] = section.required_integer("attention.head_count");
+  if (architecture == "lfm2") {
+    add_lfm2_layers(file, section, config);
+  } else {
+    config["num_key_value_heads"] = section.integer("attention.head_count_kv", config["num_attention_heads"]);
+  }
+  config["head_dim"] = head_dim(file, section, config["hidden_size"], config["num_attention_heads"]);
+  config["max_position_embeddings"] = section.required_integer("context_length");
+  config["rope_parameters"] = rope_parameters(file, section);
+  // Phi-3's default beside the parameters would outweigh what is among them.
+  const auto original = config["rope_parameters"].find("original_max_position_embeddings");
+  if (original != config["rope_parameters"].end()) config["original_max_position_embeddings"] = *original;
+  const std::int64_t head = config["head_dim"], rotated = section.integer("rope.dimension_count", head);
+  if (rotated == head) return;
+  check(rotated > 0 && rotated < head, ErrorKind::kCorruptData, "{}: {} numbers of a head of {} cannot be rotated",
+        file.name(), rotated, head);
+  // Converters put the rows of Llama's heads into an order that is known for whole heads only.
+  check(architecture != "llama", ErrorKind::kUnsupported,
+        "{}: heads of {} of which only {} are rotated are not supported", file.name(), head, rotated);
+  config["rope_parameters"]["partial_rotary_factor"] = static_cast<double>(rotated) / static_cast<double>(head);
+}
+
+/// Mamba has no positions: its context length is a number that converters make up.
+void add_recurrence(const GgufFile& file, const Section& section, Json& config) {
+  check(!section.boolean("ssm.dt_b_c_rms", false), ErrorKind::kUnsupported,
+        "{}: time steps, B and C that are normalized (Falcon Mamba) are not supported", file.name());
+  config["intermediate_size"] = section.required_integer("ssm.inner_size");
+  config["state_size"] = section.required_integer("ssm.state_size");
+  config["conv_kernel"] = section.required_integer("ssm.conv_kernel");
+  config["time_step_rank"] = section.required_integer("ssm.time_step_rank");
+  config["use_conv_bias"] = find(file, "blk.0.ssm_conv1d.bias") != nullptr;
+  config["layer_norm_epsilon"] = config["rms_norm_eps"];
 }
 
 /// The end of a turn ends generation as the end of the text does.
@@ -180,7 +270,7 @@ Json config_from_gguf(const GgufFile& file) {
   if (config_defaults(model_type).empty()) return {{"model_type", model_type}};
   const Section section(file, architecture);
   const std::int64_t experts = section.integer("expert_count", 0);
-  check(experts == 0 || architecture == "qwen3moe", ErrorKind::kUnsupported,
+  check(experts == 0 || architecture == "qwen3moe" || architecture == "gpt-oss", ErrorKind::kUnsupported,
         "{}: {} experts in a layer are not supported for {}", file.name(), experts, architecture);
   const auto* embedding = find(file, "token_embd.weight");
   check(embedding && !embedding->shape.empty(), ErrorKind::kCorruptData, "{}: the tensor token_embd.weight is missing",
@@ -190,28 +280,18 @@ Json config_from_gguf(const GgufFile& file) {
   Json config = {{"model_type", model_type}, {"dtype", "bfloat16"}};
   config["vocab_size"] = embedding->shape.front();
   config["hidden_size"] = section.required_integer("embedding_length");
-  config["intermediate_size"] = section.required_integer("feed_forward_length");
   config["num_hidden_layers"] = section.required_integer("block_count");
-  config["num_attention_heads"] = section.required_integer("attention.head_count");
-  config["num_key_value_heads"] = section.integer("attention.head_count_kv", config["num_attention_heads"]);
-  config["head_dim"] = head_dim(file, section, config["hidden_size"], config["num_attention_heads"]);
-  config["max_position_embeddings"] = section.required_integer("context_length");
   config["rms_norm_eps"] = section.real("attention.layer_norm_rms_epsilon", 0);
   config["tie_word_embeddings"] = find(file, "output.weight") == nullptr;
-  config["rope_parameters"] = rope_parameters(file, section);
-  if (const std::int64_t head = config["head_dim"], rotated = section.integer("rope.dimension_count", head);
-      rotated != head) {
-    check(rotated > 0 && rotated < head, ErrorKind::kCorruptData, "{}: {} numbers of a head of {} cannot be rotated",
-          file.name(), rotated, head);
-    // Converters put the rows of Llama's heads into an order that is known for whole heads only.
-    check(architecture != "llama", ErrorKind::kUnsupported,
-          "{}: heads of {} of which only {} are rotated are not supported", file.name(), head, rotated);
-    config["rope_parameters"]["partial_rotary_factor"] = static_cast<double>(rotated) / static_cast<double>(head);
+  if (architecture == "mamba") {
+    add_recurrence(file, section, config);
+  } else {
+    add_attention(file, section, architecture, config);
+    add_own_keys(file, section, architecture, config);
   }
   config["bos_token_id"] = token(file, "tokenizer.ggml.bos_token_id");
   config["pad_token_id"] = token(file, "tokenizer.ggml.padding_token_id");
   config["eos_token_id"] = end_tokens(file);
-  add_own_keys(file, section, architecture, config);
   return config;
 }
 

@@ -13,6 +13,7 @@ struct CheckpointName {
 
   std::string name;  ///< e.g. "model.layers.0.self_attn.q_proj.weight"; the GGUF name itself if no row knows it
   Heads permuted = Heads::kNotPermuted;
+  bool depthwise = false;  ///< taps [channels, taps] of a convolution that checkpoints keep as [channels, 1, taps]
 };
 
 /// Translates the tensor names of one `general.architecture`; a further architecture is a further row of its table.

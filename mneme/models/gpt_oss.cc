@@ -11,19 +11,10 @@
 namespace mneme {
 namespace {
 
-/// Gates and ups lie alternately in the file; ours are all gates and then all ups, expert by expert.
-std::vector<std::int64_t> gates_first(std::int64_t n_experts, std::int64_t inner) {
-  std::vector<std::int64_t> order;
-  for (std::int64_t e = 0; e < n_experts; ++e) {
-    for (std::int64_t half : {0, 1}) {
-      for (std::int64_t k = 0; k < inner; ++k) order.push_back((e * inner + k) * 2 + half);
-    }
-  }
-  return order;
-}
-
-/// All experts' [out, in] matrices of a name: MXFP4, or numbers stored as [in, out].
+/// All experts' [out, in] matrices of a name: numbers that are stored as [in, out], MXFP4 in blocks and scales, or
+/// (GGUF) as they are.
 WeightRows matrices(const Loader& load, const std::string& name, std::int64_t n, std::int64_t out, std::int64_t in) {
+  if (load.weights.is_gguf()) return rows_of(load.weights.get(name + ".weight", {n, out, in}));
   if (load.weights.contains(name + "_blocks")) {
     check(in % 32 == 0, ErrorKind::kCorruptData, "{}: rows of {} are no blocks of 32", name, in);
     return mxfp4_rows(load.weights.get(name + "_blocks", {n, out, in / 32, 16}),
@@ -35,20 +26,47 @@ WeightRows matrices(const Loader& load, const std::string& name, std::int64_t n,
   return joined(std::move(each));
 }
 
+at::Tensor biases(const Loader& load, const std::string& name, std::int64_t n, std::int64_t out) {
+  return load.matrix(name + (load.weights.is_gguf() ? ".bias" : "_bias"), {n, out});
+}
+
+/// Ours are all gates and then all ups, expert by expert.
+ops::GroupedLinear load_gate_up(const Loader& load, const std::string& prefix, std::int64_t n, std::int64_t inner,
+                                std::int64_t width) {
+  if (load.weights.is_gguf()) {  // two tensors
+    const std::string gate = prefix + "gate_proj", up = prefix + "up_proj";
+    const WeightRows both = joined({matrices(load, gate, n, inner, width), matrices(load, up, n, inner, width)});
+    std::vector<std::int64_t> order;
+    for (std::int64_t e = 0; e < n; ++e) {
+      for (const std::int64_t first : {e * inner, (n + e) * inner}) {
+        for (std::int64_t k = 0; k < inner; ++k) order.push_back(first + k);
+      }
+    }
+    return load.grouped(n, picked(both, std::move(order)),
+                        at::cat({biases(load, gate, n, inner), biases(load, up, n, inner)}, 1));
+  }
+  std::vector<std::int64_t> order;  // one tensor, in which they alternate
+  for (std::int64_t e = 0; e < n; ++e) {
+    for (const std::int64_t half : {0, 1}) {
+      for (std::int64_t k = 0; k < inner; ++k) order.push_back((e * inner + k) * 2 + half);
+    }
+  }
+  const std::string name = prefix + "gate_up_proj";
+  const at::Tensor bias = biases(load, name, n, 2 * inner);
+  return load.grouped(n, picked(matrices(load, name, n, 2 * inner, width), order),
+                      bias.flatten().index_select(0, at::tensor(order).to(load.device)).view_as(bias));
+}
+
 std::unique_ptr<const Sublayer> load_experts(const Loader& load, const ModelConfig& c, const std::string& prefix) {
   const ConfigKeys keys{c.raw, c.name};
   ExpertsParts parts{.routing = router_options(c, keys.has("num_experts") ? "num_experts" : "num_local_experts")};
   const std::int64_t n = parts.routing.n_experts, width = c.hidden_size, inner = c.intermediate_size;
+  const std::string each = prefix + "experts.", down = each + "down_proj";
   parts.router = load.linear({{prefix + "router", n}}, width, /*bias=*/true);
   parts.clamped = ClampedSwiglu{.alpha = static_cast<float>(keys.positive("swiglu_alpha", 1.702)),
                                 .limit = static_cast<float>(keys.positive("swiglu_limit", 7.0))};
-  const auto order = gates_first(n, inner);
-  const at::Tensor bias = load.matrix(prefix + "experts.gate_up_proj_bias", {n, 2 * inner});
-  const WeightRows gate_up = picked(matrices(load, prefix + "experts.gate_up_proj", n, 2 * inner, width), order);
-  const WeightRows down = matrices(load, prefix + "experts.down_proj", n, width, inner);
-  parts.gate_up =
-      load.grouped(n, gate_up, bias.flatten().index_select(0, at::tensor(order).to(load.device)).view_as(bias));
-  parts.down = load.grouped(n, down, load.matrix(prefix + "experts.down_proj_bias", {n, width}));
+  parts.gate_up = load_gate_up(load, each, n, inner, width);
+  parts.down = load.grouped(n, matrices(load, down, n, width, inner), biases(load, down, n, width));
   return experts(std::move(parts));
 }
 

@@ -150,7 +150,9 @@ class Mamba final : public Model {
     layer.low_rank = rows_of_mixed(0, rank);
     layer.b_and_c = rows_of_mixed(rank, 2 * n);
     layer.time_step = linear("dt_proj", channels, rank, /*bias=*/true);
-    const at::Tensor a = decay_of(matrix("A_log", {channels, n}));
+    // GGUF files keep A itself.
+    const at::Tensor a =
+        weights.contains(prefix + "A") ? matrix("A", {channels, n}) : decay_of(matrix("A_log", {channels, n}));
     layer.scan = {.a = ops::scan_panels(a), .d = vector(prefix + "D", channels)};
     layer.out = linear("out_proj", width, channels, sizes_.use_bias);
     return layer;

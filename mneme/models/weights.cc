@@ -161,9 +161,9 @@ void Weights::add_gguf(const std::shared_ptr<const GgufFile>& file) {
   const Json& metadata = file->metadata();
   const std::string architecture = json_string(metadata, "general.architecture", "", file->name());
   const GgufNames names(architecture, file->name());
-  const std::int64_t n_heads = json_int(metadata, (architecture + ".attention.head_count").c_str(), 0, file->name());
-  const std::int64_t n_kv_heads =
-      json_int(metadata, (architecture + ".attention.head_count_kv").c_str(), n_heads, file->name());
+  const auto head_count = [&](const char* key, std::int64_t fallback) {
+    return json_int(metadata, (architecture + ".attention." + key).c_str(), fallback, file->name());
+  };
   for (const GgufFile::Tensor& tensor : file->tensors()) {
     const CheckpointName name = names(tensor.name);
     const auto storage = storage_of_ggml_type(tensor.type);
@@ -174,13 +174,16 @@ void Weights::add_gguf(const std::shared_ptr<const GgufFile>& file) {
                            .row_order = {}},
                 .unsupported_type = storage ? "" : ggml_type_name(tensor.type)};
     if (name.permuted != CheckpointName::Heads::kNotPermuted) {
-      const std::int64_t heads = name.permuted == CheckpointName::Heads::kQuery ? n_heads : n_kv_heads;
+      const std::int64_t n_heads = head_count("head_count", 0);
+      const bool queries = name.permuted == CheckpointName::Heads::kQuery;
+      const std::int64_t heads = queries ? n_heads : head_count("head_count_kv", n_heads);
       const std::int64_t rows = tensor.shape.empty() ? 1 : tensor.shape.front();
       check(heads > 0 && tensor.shape.size() <= 2 && rows <= INT32_MAX && rows % 2 == 0 && rows / 2 % heads == 0,
             ErrorKind::kCorruptData, "{}: {} rows of {} do not divide into {} heads of an even size", file->name(),
             rows, printable(tensor.name), heads);
       entry.tensor.row_order = rows_by_halves(rows, heads);
     }
+    if (name.depthwise && tensor.shape.size() == 2) entry.tensor.shape.insert(entry.tensor.shape.begin() + 1, 1);
     add(std::move(entry), file->name());
   }
 }

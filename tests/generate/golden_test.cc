@@ -2,6 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "mneme/base/log.h"
 #include "mneme/base/thread_pool.h"
 #include "tests/generate/golden.h"
 #include "tests/support/thrown.h"
@@ -115,6 +118,45 @@ TEST_P(GoldenTest, QuantizedCachesEqualTheirRecomputation) {
 TEST_P(GoldenTest, SameBitsHoweverComputedInFloat32) { expect_same_bits(GetParam(), at::kFloat); }
 TEST_P(GoldenTest, SameBitsHoweverComputedInBFloat16) { expect_same_bits(GetParam(), at::kBFloat16); }
 TEST_P(GoldenTest, SameBitsHoweverComputedInFloat16) { expect_same_bits(GetParam(), at::kHalf); }
+
+// GGUF files in the layout of llama.cpp's converter (tests/golden/make_gguf.py): the answers of the model that was
+// converted, and no tensor is left over.
+class GgufGoldenTest : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(GgufGoldenTest, GreedyTextsAndLogitsAreTransformers) {
+  const std::string path = testing::test_data("gguf/") + GetParam();
+  std::vector<std::string> warnings;
+  set_warning_handler([&](const std::string& message) { warnings.push_back(message); });
+  const auto model = AutoModelForCausalLM::from_pretrained(path + ".gguf", {.dtype = at::kFloat});
+  set_warning_handler({});
+  EXPECT_THAT(warnings, ::testing::IsEmpty());
+  const Json golden = read_json_file(path + ".json");
+  EXPECT_EQ(golden.size(), 2u);
+  for (const Json& c : golden) {
+    const EncodedInputs inputs{.input_ids = tensor_of(c["input_ids"].get<Rows>())};
+    for (const auto& [name, cache] : kCaches) {
+      SCOPED_TRACE(name);
+      GenerateOptions options = cache;
+      options.max_new_tokens = 24;
+      options.eos_token_id = std::vector<std::int64_t>{};
+      options.output_logits = true;
+      const GenerateOutput output = model->generate(inputs, options);
+      EXPECT_EQ(testing::rows_of(output.sequences), c["sequences"].get<Rows>());
+      const auto expected = at::tensor(c["last_logits"].get<std::vector<float>>());
+      const float largest = expected.abs().max().item<float>();
+      EXPECT_LT((output.prompt_logits[0] - expected).abs().max().item<float>(), 1e-4 * largest);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Gguf, GgufGoldenTest,
+                         ::testing::Values("llama", "mistral", "qwen2", "qwen3", "qwen3moe", "gemma2", "gemma3", "phi3",
+                                           "gpt-oss", "mamba", "lfm2"),
+                         [](const auto& test) {
+                           std::string name = test.param;
+                           std::ranges::replace(name, '-', '_');
+                           return name;
+                         });
 
 // Angles grow with the text, so keys that are in the cache keep those of their time: as in transformers, that is
 // another text than one computed at once. Chunks of a prompt change nothing.

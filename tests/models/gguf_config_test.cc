@@ -132,6 +132,9 @@ TEST(GgufConfig, ReadsWhatOneArchitectureHas) {
   EXPECT_EQ(gemma2["query_pre_attn_scalar"], gemma2["head_dim"]);
   EXPECT_EQ(config_of(renamed("gemma3"))["model_type"], "gemma3_text");
   EXPECT_TRUE(config_of(renamed("gemma3"))["final_logit_softcapping"].is_null());
+  testing::GgufWriter gemma3 = renamed("gemma3");
+  gemma3.keys.push_back({"gemma3.rope.freq_base_swa", 6, raw(20000.0f)});
+  EXPECT_EQ(config_of(gemma3)["rope_local_base_freq"], 20000.0);
 
   testing::GgufWriter phi = renamed("phi3");
   phi.keys.push_back({"phi3.rope.dimension_count", 4, raw(2u)});
@@ -148,6 +151,75 @@ TEST(GgufConfig, ReadsWhatOneArchitectureHas) {
   EXPECT_EQ(experts["num_local_experts"], 8);
   EXPECT_EQ(experts["moe_intermediate_size"], 12);
   EXPECT_EQ(experts["norm_topk_prob"], true);
+}
+
+ModelConfig converted(const std::string& name) {
+  return ModelConfig::from_pretrained(testing::test_data("gguf/") + name + ".gguf");
+}
+
+TEST(GgufConfig, ReadsGptOss) {
+  const ModelConfig config = converted("gpt-oss");
+  EXPECT_EQ(config.model_type, "gpt_oss");
+  EXPECT_EQ(config.intermediate_size, 32);
+  EXPECT_EQ(config.sliding_window, 8);
+  EXPECT_EQ(config.rope.rope_type, "yarn");
+  EXPECT_EQ(config.rope.beta_fast, 24.0);
+  EXPECT_EQ(config.rope.beta_slow, 1.5);
+  EXPECT_EQ(config.rope.original_max_position_embeddings, 16);
+  EXPECT_FALSE(config.rope.truncate);
+}
+
+TEST(GgufConfig, ALengthOfLongropeIsTheFiles) {
+  EXPECT_EQ(converted("phi3").rope.original_max_position_embeddings, 32);
+  EXPECT_EQ(converted("phi3").rope.long_factor, (std::vector<double>{3.0, 3.5, 4.0, 4.5}));
+}
+
+/// A model's metadata without its attention.
+testing::GgufWriter mamba() {
+  testing::GgufWriter file = renamed("mamba");
+  for (const char* key : {"inner_size", "state_size", "conv_kernel", "time_step_rank"}) {
+    file.keys.push_back({std::string("mamba.ssm.") + key, 4, raw(4u)});
+  }
+  return file;
+}
+
+TEST(GgufConfig, ReadsMamba) {
+  const ModelConfig config = converted("mamba");
+  EXPECT_EQ(config.intermediate_size, 64);
+  EXPECT_EQ(config.raw["state_size"], 8);
+  EXPECT_EQ(config.raw["time_step_rank"], 2);
+  EXPECT_EQ(config.max_position_embeddings, INT32_MAX);  // what the file says is made up
+  testing::GgufWriter file = mamba();
+  EXPECT_EQ(config_of(file)["use_conv_bias"], false);
+  file.keys.push_back({"mamba.ssm.dt_b_c_rms", 7, raw(std::uint8_t{1})});
+  EXPECT_THAT(thrown(ErrorKind::kUnsupported, [&] { config_of(file); }), HasSubstr("Falcon Mamba"));
+  file = mamba();
+  file.keys.pop_back();
+  EXPECT_THAT(thrown(ErrorKind::kCorruptData, [&] { config_of(file); }), HasSubstr("mamba.ssm.time_step_rank"));
+}
+
+/// Key/value heads layer by layer.
+testing::GgufWriter lfm2(std::vector<std::uint32_t> heads) {
+  testing::GgufWriter file = renamed("lfm2");
+  std::string list = raw(4u) + raw<std::uint64_t>(heads.size());
+  for (const std::uint32_t n : heads) list += raw(n);
+  file.keys.push_back({"lfm2.attention.head_count_kv", 9, list});
+  file.keys.push_back({"lfm2.shortconv.l_cache", 4, raw(3u)});
+  return file;
+}
+
+TEST(GgufConfig, Lfm2ConvolvesWhereThereAreNoHeads) {
+  const Json config = config_of(lfm2({0, 2}));
+  EXPECT_EQ(config["layer_types"].dump(), R"(["conv","full_attention"])");
+  EXPECT_EQ(config["num_key_value_heads"], 2);
+  EXPECT_EQ(config["conv_L_cache"], 3);
+  EXPECT_EQ(config["block_auto_adjust_ff_dim"], false);
+  EXPECT_EQ(config_of(lfm2({0, 0}))["num_key_value_heads"], 4);
+  EXPECT_THAT(thrown(ErrorKind::kCorruptData, [] { config_of(lfm2({0, 2, 2})); }), HasSubstr("lists 3 of 2 layers"));
+  EXPECT_THAT(thrown(ErrorKind::kCorruptData, [] { config_of(lfm2({1, 2})); }), HasSubstr("layer 1 has another"));
+  testing::GgufWriter file = lfm2({});
+  file.keys[file.keys.size() - 2] = {"lfm2.attention.head_count_kv", 4, raw(2u)};
+  EXPECT_EQ(config_of(file)["layer_types"].dump(), R"(["full_attention","full_attention"])");
 }
 
 TEST(GgufConfig, NeedsEverySize) {

@@ -33,6 +33,21 @@ TEST(GgufNames, KnowsTheLayersOfOthers) {
   EXPECT_EQ(name("phi3", "blk.1.ffn_up.weight"), "model.layers.1.mlp.gate_up_proj.weight");
   EXPECT_EQ(name("qwen3moe", "blk.2.ffn_gate_inp.weight"), "model.layers.2.mlp.gate.weight");
   EXPECT_EQ(name("qwen3moe", "blk.2.ffn_down_exps.weight"), "model.layers.2.mlp.experts.down_proj.weight");
+  EXPECT_EQ(name("gpt-oss", "blk.0.ffn_gate_exps.bias"), "model.layers.0.mlp.experts.gate_proj.bias");
+  EXPECT_EQ(name("gpt-oss", "blk.0.attn_sinks.weight"), "model.layers.0.self_attn.sinks");
+  EXPECT_EQ(name("mamba", "token_embd.weight"), "backbone.embeddings.weight");
+  EXPECT_EQ(name("mamba", "blk.1.ssm_a"), "backbone.layers.1.mixer.A");
+  EXPECT_EQ(name("mamba", "blk.1.ssm_dt.bias"), "backbone.layers.1.mixer.dt_proj.bias");
+  EXPECT_EQ(name("lfm2", "token_embd_norm.weight"), "model.embedding_norm.weight");
+  EXPECT_EQ(name("lfm2", "blk.3.shortconv.in_proj.weight"), "model.layers.3.conv.in_proj.weight");
+}
+
+TEST(GgufNames, TapsOfConvolutionsLackASize) {
+  const GgufNames lfm2("lfm2", "x.gguf"), mamba("mamba", "x.gguf");
+  EXPECT_TRUE(lfm2("blk.0.shortconv.conv.weight").depthwise);
+  EXPECT_TRUE(mamba("blk.0.ssm_conv1d.weight").depthwise);
+  EXPECT_FALSE(mamba("blk.0.ssm_conv1d.bias").depthwise);
+  EXPECT_FALSE(lfm2("blk.0.shortconv.in_proj.weight").depthwise);
 }
 
 TEST(GgufNames, OnlyLlamaPermutesQueriesAndKeys) {
@@ -48,8 +63,9 @@ TEST(GgufNames, OnlyLlamaPermutesQueriesAndKeys) {
 
 TEST(GgufNames, LeavesOtherNamesAlone) {
   const GgufNames names("llama", "x.gguf");
-  for (const char* name : {"", ".", "blk", "blk.", "blk.0", "blk.0.weight", "blk..attn_q.weight", "blk.x.attn_q.weight",
-                           "blk.0.attn_q.scale", "blk.0.nothing.weight", "attn_q.weight", "rope_freqs.weight"}) {
+  for (const char* name :
+       {"", ".", "blk", "blk.", "blk.0", "blk.0.weight", "blk..attn_q.weight", "blk.x.attn_q.weight",
+        "blk.0.attn_q.scale", "blk.0.nothing.weight", "blk.0.ssm_a", "attn_q.weight", "rope_freqs.weight"}) {
     EXPECT_EQ(names(name).name, name);
     EXPECT_EQ(names(name).permuted, Heads::kNotPermuted);
   }
