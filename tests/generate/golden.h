@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -31,7 +32,11 @@ inline const std::vector<std::string> kOtherGoldenModels = {
 inline const std::vector<std::string> kRecurrentGoldenModels = {
     "mamba", "mamba_options", "mamba2", "lfm2", "qwen3_next", "falcon_h1", "falcon_h1_options"};
 
-inline std::string golden_path(const std::string& name) { return testing::test_data("models/") + name; }
+/// MNEME_GOLDEN_MODELS may name a folder of models that the scripts made with another seed.
+inline std::string golden_path(const std::string& name) {
+  const char* folder = std::getenv("MNEME_GOLDEN_MODELS");
+  return folder ? std::string(folder) + "/" + name : testing::test_data("models/") + name;
+}
 
 inline std::shared_ptr<const CausalLM> golden_model(const std::string& name, at::ScalarType dtype = at::kFloat) {
   return AutoModelForCausalLM::from_pretrained(golden_path(name), {.dtype = dtype});
