@@ -40,7 +40,9 @@ CONTENDERS = {
     "llama.cpp q4_0 cache": ("llama.cpp", "auto", "q4_0 flash"),
     "openvino": ("openvino", "auto", "u8"),
     "onnxruntime": ("onnxruntime", "auto", "dynamic"),
+    "mneme float32": ("mneme", "float32", "dynamic"),
     "transformers bfloat16": ("transformers", "bfloat16", "dynamic"),
+    "transformers float32": ("transformers", "float32", "dynamic"),
     "transformers packed": ("transformers", "auto", "dynamic"),
     "transformers quanto cache": ("transformers", "bfloat16", "quanto 4"),
 }
@@ -176,11 +178,13 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--measure", default=",".join(MEASURES), help="of " + ", ".join(MEASURES))
     parser.add_argument("--points", help="instead of each measure's own, as in 512,2048")
-    parser.add_argument("--contenders", default=",".join(CONTENDERS), help="those whose names begin with one of these")
+    parser.add_argument("--contenders", help="those whose names begin with one of these; all but float32 ones")
     parser.add_argument("--out", help="a JSON file for report.py")
     options = parser.parse_args()
     unknown = set(options.measure.split(",")) - set(MEASURES)
-    names = [name for name in CONTENDERS if name.startswith(tuple(options.contenders.split(",")))]
+    names = [name for name in CONTENDERS if "float32" not in name]
+    if options.contenders:
+        names = [name for name in CONTENDERS if name.startswith(tuple(options.contenders.split(",")))]
     if unknown or not names:
         sys.exit(f"nothing is called {', '.join(sorted(unknown)) or options.contenders}; see --help")
     with contextlib.closing(Workers(options)) as workers:

@@ -2,6 +2,7 @@
 """transformers, by its own forward pass and caches; a loop of ours, which spares it the work of generate(). In dtype auto a
 .gguf file's weights stay packed and it computes in float32; in any other they are made numbers when it loads."""
 import copy
+import inspect
 import os
 import time
 
@@ -23,6 +24,7 @@ class Transformers(Peer):
             where = {"pretrained_model_name_or_path": os.path.dirname(model), "gguf_file": os.path.basename(model)}
             where["quantization_config"] = transformers.GgufConfig(dequantize=dtype != "auto")
         self.model = transformers.AutoModelForCausalLM.from_pretrained(**where, dtype=DTYPES[dtype]).eval()
+        self.takes = set(inspect.signature(self.model.forward).parameters)  # Mamba knows neither positions nor this cache
 
     def make_cache(self, name, n_tokens):
         config = self.model.config
@@ -47,8 +49,10 @@ class Transformers(Peer):
         return copy.deepcopy(state)
 
     def forward(self, cache, ids, n_past):
-        positions = torch.arange(n_past, n_past + ids.shape[1]).unsqueeze(0)
-        return self.model(ids, past_key_values=cache, position_ids=positions, logits_to_keep=1).logits[:, -1].argmax(-1)
+        arguments = {"past_key_values": cache, "cache_params": cache, "logits_to_keep": 1, "use_cache": True,
+                     "position_ids": torch.arange(n_past, n_past + ids.shape[1]).unsqueeze(0)}
+        known = {name: value for name, value in arguments.items() if name in self.takes}
+        return self.model(ids, **known).logits[:, -1].argmax(-1)
 
     @torch.inference_mode()
     def write(self, state, ids, n_new):

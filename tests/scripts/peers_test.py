@@ -12,6 +12,7 @@ sys.dont_write_bytecode = True
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 sys.path.insert(0, str(BENCHMARKS))
 sys.path.insert(0, str(BENCHMARKS / "peers"))
+import random_model
 import report
 import worker
 
@@ -71,11 +72,27 @@ class CompareTest(unittest.TestCase):
         decode = [result for result in run["results"] if result["measure"] == "decode"]
         self.assertIn("Writing, by tokens so far", report.picture(decode, "decode", "a machine"))
 
+    def test_float32_is_measured_where_it_is_named(self):
+        for arguments, named in (((), False), (("--contenders", "mneme float32"), True)):
+            done = self.compare("--measure", "prefill", "--points", "8", *arguments)
+            names = {line.get("contender") for line in map(json.loads, done.stdout.splitlines())}
+            self.assertEqual("mneme float32" in names, named, done.stdout)
+
     def test_unknown_names_are_refused(self):
         for arguments in (("--contenders", "nobody"), ("--measure", "sleep")):
             done = self.compare(*arguments)
             self.assertEqual(done.returncode, 1)
             self.assertIn("nothing is called", done.stderr)
+
+
+class RandomModelTest(unittest.TestCase):
+    def test_every_shape_has_a_layout_and_tensors_of_its_own_names(self):
+        for name, config in random_model.SHAPES.items():
+            tensors = dict(random_model.tensors(config))
+            self.assertEqual(len(tensors), len(list(random_model.tensors(config))), name)
+            layers = {key.split(".")[2] for key in tensors if ".layers." in key}
+            self.assertEqual(len(layers), config["num_hidden_layers"], name)
+            self.assertEqual("lm_head.weight" in tensors, not config["tie_word_embeddings"], name)
 
 
 class Counting(worker.Peer):

@@ -1,0 +1,95 @@
+// What grows with a text: keys and values of layers that keep all tokens, and nothing else. States, windows and chunks
+// take at 16,384 tokens what they take at 1,024, and so does the process where there is nothing else.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "mneme/cache/presets.h"
+#include "tests/generate/golden.h"
+#include "tests/support/files.h"
+
+namespace mneme {
+namespace {
+
+using testing::some_ids;
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kSanitized = true;  // sanitizers have memory of their own
+#else
+constexpr bool kSanitized = false;
+#endif
+
+/// Private memory of this process that is in use.
+double resident_bytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("RssAnon:")) return 1024 * std::stod(line.substr(8));
+  }
+  ADD_FAILURE() << "the system does not tell";
+  return 0;
+}
+
+/// A golden model that takes long texts.
+std::shared_ptr<const CausalLM> long_model(const std::string& name) {
+  const testing::TempFolder folder;
+  Json config = read_json_file(testing::golden_path(name) + "/config.json");
+  config["max_position_embeddings"] = 16384;
+  folder.write("config.json", config.dump());
+  std::filesystem::create_symlink(testing::golden_path(name) + "/model.safetensors",
+                                  folder.path() + "/model.safetensors");
+  return AutoModelForCausalLM::from_pretrained(folder.path(), {.dtype = at::kFloat});
+}
+
+/// A cache behind a prompt of n tokens and eight more, in float32.
+DynamicCache cache_behind(const CausalLM& model, std::int64_t n) {
+  DynamicCache cache(model.config());
+  GenerateOptions options{.max_new_tokens = 8};
+  options.eos_token_id = std::vector<std::int64_t>{};
+  options.prefill_chunk_size = 512;
+  model.generate({.input_ids = testing::tensor_of({some_ids(n - 7)})}, options, &cache);
+  EXPECT_EQ(cache.seq_length(), n);
+  return cache;
+}
+
+class ConstantMemory : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(ConstantMemory, OfStatesWindowsAndChunks) {
+  const auto model = long_model(GetParam());
+  const DynamicCache near = cache_behind(*model, 1024);
+  double bytes_per_token = 0;
+  for (const LayerPlan& layer : near.plan().layers) {
+    if (layer.has_attention() && layer.retention.name() == "all") bytes_per_token += layer.bytes_per_token();
+  }
+  const std::int64_t length = bytes_per_token == 0 ? 16384 : 4096;
+  const double before = resident_bytes();
+  const DynamicCache far = cache_behind(*model, length);
+  const double grown = resident_bytes() - before;
+  EXPECT_EQ(static_cast<double>(far.n_bytes() - near.n_bytes()), static_cast<double>(length - 1024) * bytes_per_token);
+  // Ids, rows of a chunk, tables of angles, what the allocator keeps. Keys and values would be another 16 MB.
+  if (bytes_per_token == 0 && !kSanitized) {
+    EXPECT_LT(grown, 4e6);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, ConstantMemory,
+                         ::testing::Values("mamba", "mamba2", "lfm2", "qwen3_next", "falcon_h1", "mistral_window8",
+                                           "gemma3_window8", "gpt_oss_window8", "llama4_chunk8"),
+                         [](const auto& test) { return test.param; });
+
+// A layer of limited retention holds its window or chunk and a block or two, however long the prompt.
+TEST(LimitedMemory, ALimitedLayerHoldsItsWindowAndABlock) {
+  for (const char* name : {"mistral_window8", "gemma2_window8", "llama4_chunk8"}) {
+    const auto model = long_model(name);
+    DynamicCache cache = cache_behind(*model, 4096);
+    for (std::size_t i = 0; i < cache.layers().size(); ++i) {
+      const LayerPlan& plan = cache.plan().layers[i];
+      if (plan.retention.name() == "all") continue;
+      EXPECT_LE(cache.layers()[i].keys().size(2), 8) << name << ", layer " << i;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace mneme
