@@ -14,19 +14,6 @@ const Json& required(const Json& model, const char* key, bool (Json::*is_type)()
   return *it;
 }
 
-Vocabulary read_vocabulary(const Json& tokens, std::string_view name) {
-  Vocabulary vocabulary;
-  vocabulary.reserve(tokens.size(), 8 * tokens.size());
-  for (const auto& [text, id] : tokens.items()) {
-    if (!is_integer_up_to(id, kMaxTokenId)) {
-      throw Error(ErrorKind::kCorruptData, "{}: the id of token \"{}\" must lie in 0..{}, it is {}", name, text,
-                  kMaxTokenId, excerpt(id));
-    }
-    vocabulary.add(text, id.get<std::int64_t>());
-  }
-  return vocabulary;
-}
-
 std::pair<std::string_view, std::string_view> read_merge(const Json& merge, std::string_view name) {
   if (merge.is_string()) return split_merge(merge.get_ref<const std::string&>(), name);
   if (!merge.is_array() || merge.size() != 2 || !merge[0].is_string() || !merge[1].is_string()) {
@@ -49,6 +36,19 @@ MergeTable read_merges(const Json& list, const Vocabulary& vocabulary, std::size
 }
 
 }  // namespace
+
+Vocabulary read_vocabulary(const Json& tokens, std::string_view name) {
+  Vocabulary vocabulary;
+  vocabulary.reserve(tokens.size(), 8 * tokens.size());
+  for (const auto& [text, id] : tokens.items()) {
+    if (!is_integer_up_to(id, kMaxTokenId)) {
+      throw Error(ErrorKind::kCorruptData, "{}: the id of token \"{}\" must lie in 0..{}, it is {}", name, text,
+                  kMaxTokenId, excerpt(id));
+    }
+    vocabulary.add(text, id.get<std::int64_t>());
+  }
+  return vocabulary;
+}
 
 std::pair<std::string_view, std::string_view> split_merge(std::string_view merge, std::string_view name) {
   const std::size_t space = merge.find(' ');

@@ -13,6 +13,9 @@ namespace mneme {
 /// if the model asks for dropout.
 std::unique_ptr<Bpe> make_bpe(const Json& model, std::string_view name);
 
+/// A vocabulary of an object {text: id}. Throws Error(kCorruptData) naming a token whose id is none.
+Vocabulary read_vocabulary(const Json& tokens, std::string_view name);
+
 /// Cuts a merge written as "a b". Throws Error(kCorruptData) unless there is exactly one space.
 std::pair<std::string_view, std::string_view> split_merge(std::string_view merge, std::string_view name);
 

@@ -7,6 +7,7 @@
 #include "mneme/text/byte_alphabet.h"
 #include "mneme/text/component.h"
 #include "mneme/text/pattern.h"
+#include "mneme/text/precompiled.h"
 #include "mneme/text/unicode.h"
 #include "mneme/text/utf8.h"
 
@@ -41,6 +42,27 @@ class CharacterNormalizer final : public Normalizer {
 
  private:
   Rewrite rewrite_;
+};
+
+/// SentencePiece's table, grapheme by grapheme. Parity: text behind something that it drops still counts as the start.
+class Precompiled final : public Normalizer {
+ public:
+  explicit Precompiled(PrecompiledMap map) : map_(std::move(map)) {}
+
+  void normalize(NormalizedText& text) const override {
+    const std::size_t limit = max_rewritten_bytes(text.text.size());
+    std::string out;
+    out.reserve(text.text.size());
+    for (const std::string_view grapheme : graphemes(text.text)) {
+      out += map_.replaced(grapheme);
+      check(out.size() <= limit, ErrorKind::kInvalidArgument,
+            "\"precompiled_charsmap\" makes more than {} bytes of a text of {}", limit, text.text.size());
+    }
+    text.text = std::move(out);
+  }
+
+ private:
+  PrecompiledMap map_;
 };
 
 class Strip final : public Normalizer {
@@ -165,6 +187,8 @@ void add_steps(const Json& json, std::string_view name, Steps& steps) {
     steps.push_back(std::make_unique<TextNormalizer>(to_lowercase));
   } else if (type == "StripAccents") {
     steps.push_back(characters(drop_marks));
+  } else if (type == "Precompiled") {
+    steps.push_back(std::make_unique<Precompiled>(PrecompiledMap(component.string("precompiled_charsmap"), name)));
   } else if (type == "Nmt") {
     steps.push_back(characters(nmt));
   } else if (type == "BertNormalizer") {

@@ -5,6 +5,8 @@
 #include "mneme/base/error.h"
 #include "mneme/text/bpe_json.h"
 #include "mneme/text/tokenizer_parts.h"
+#include "mneme/text/unigram.h"
+#include "mneme/text/word_piece.h"
 
 namespace mneme {
 namespace {
@@ -21,8 +23,10 @@ const Json& part(const Json& tokenizer, const char* key) {
 std::unique_ptr<TokenModel> make_model(const Json& model, std::string_view name) {
   check(model.is_object(), ErrorKind::kCorruptData, "{}: there is no \"model\"", name);
   const std::string type = json_string(model, "type", "BPE", name);  // old files leave it out
-  check(type == "BPE", ErrorKind::kUnsupported, "{}: the model type \"{}\" is not supported; supported is BPE", name,
-        type);
+  if (type == "Unigram") return make_unigram(model, name);
+  if (type == "WordPiece") return make_word_piece(model, name);
+  check(type == "BPE", ErrorKind::kUnsupported,
+        "{}: the model type \"{}\" is not supported; supported are BPE, Unigram and WordPiece", name, type);
   return make_bpe(model, name);
 }
 

@@ -91,4 +91,20 @@ std::string normalize(std::string_view text, NormalizationForm form) {
   return std::string(reinterpret_cast<const char*>(result), static_cast<std::size_t>(n_bytes));
 }
 
+std::vector<std::string_view> graphemes(std::string_view text) {
+  std::vector<std::string_view> clusters;
+  utf8proc_int32_t state = 0, before = 0;
+  std::size_t start = 0;
+  for_each_code_point(text, [&](char32_t c, std::size_t begin, std::size_t) {
+    const auto point = static_cast<utf8proc_int32_t>(c);
+    if (begin > 0 && utf8proc_grapheme_break_stateful(before, point, &state)) {
+      clusters.push_back(text.substr(start, begin - start));
+      start = begin;
+    }
+    before = point;
+  });
+  if (!text.empty()) clusters.push_back(text.substr(start));
+  return clusters;
+}
+
 }  // namespace mneme

@@ -2,6 +2,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace mneme {
 
@@ -16,6 +17,9 @@ bool is_chinese_character(char32_t c) noexcept;  ///< BERT's blocks of CJK ideog
 
 /// Lowercases character by character (full mappings, no context such as a final sigma). Valid UTF-8 in and out.
 std::string to_lowercase(std::string_view text);
+
+/// The extended grapheme clusters of valid UTF-8, in order.
+std::vector<std::string_view> graphemes(std::string_view text);
 
 enum class NormalizationForm { kNfc, kNfd, kNfkc, kNfkd };
 

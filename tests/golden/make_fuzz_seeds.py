@@ -26,7 +26,10 @@ def main() -> None:
             value = tokenizer.get(part)
             if part == "model":
                 value = {key: value[key] for key in MODEL_KEYS if value.get(key) is not None}
-                value |= {"vocab": {"a": 0, "b": 1, "ab": 2, value.get("unk_token", "u"): 3}, "merges": ["a b"]}
+                if value["type"] == "Unigram":
+                    value |= {"vocab": [["u", 0.0], ["a", -1.0], ["b", -1.5], ["ab", -2.0]], "unk_id": 0}
+                else:
+                    value |= {"vocab": {"a": 0, "b": 1, "ab": 2, value.get("unk_token", "u"): 3}, "merges": ["a b"]}
             elif part == "added_tokens":
                 value = value[:3]
             text = json.dumps(value, ensure_ascii=False)

@@ -3,8 +3,8 @@
 
 Training breaks ties by chance, so each run makes other vocabularies; the answers belong to the files beside them.
 
-    pip install tokenizers==0.23.3 transformers==5.23.0 gguf==0.19.0 torch
-    python make_tokenizers.py tokenizers/
+    pip install tokenizers==0.23.3 transformers==5.23.0 gguf==0.19.0 torch sentencepiece==0.2.3 protobuf
+    python make_tokenizers.py tokenizers/ [NAME..]
 
 texts.json            the texts, one list for all tokenizers
 regexes.json          patterns in Oniguruma's syntax, and the pieces that Split makes of texts with them
@@ -64,6 +64,10 @@ def split_line(line):
 
 LLAMA3 = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 QWEN2 = LLAMA3.replace(r"\p{N}{1,3}", r"\p{N}")
+O200K = "|".join([r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+                  r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+                  r"\p{N}{1,3}", r" ?[^\s\p{L}\p{N}]+[\r\n/]*", r"\s*[\r\n]+", r"\s+(?!\S)", r"\s+"])
+CL100K = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+"
 KIMI = (r"[\p{Han}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
         r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
         r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
@@ -176,6 +180,71 @@ def bare():
     """No normalizer, no pre-tokenizer but WhitespaceSplit, no decoder, no post-processor; NFKD."""
     t = Tokenizer(models.BPE()); t.normalizer = N.NFKD(); t.pre_tokenizer = P.WhitespaceSplit(); train(t, 600); return t, {}
 
+def o200k():
+    """As gpt-oss has it."""
+    t = byte_level(700, P.Sequence([P.Split(Regex(O200K), "isolated"), P.ByteLevel(add_prefix_space=False, use_regex=False)]), ignore_merges=True)
+    t.add_special_tokens(special("<|startoftext|>", "<|endoftext|>", "<|return|>", "<|im_start|>", "<|im_end|>")); return t, {"eos_token": "<|return|>"}
+
+def cl100k():
+    t = byte_level(600, P.Sequence([P.Split(Regex(CL100K), "removed", invert=True), P.ByteLevel(add_prefix_space=False, use_regex=False)]))
+    t.add_special_tokens(special("<|endoftext|>")); return t, {}
+
+RULES = {"\ufb01": "fi", "\ufb03": "ffi", "\u2460": "1", "\u2461": "2", "\u2126": "\u03a9", "\u00bd": "1\u20442", "\u00b2": "2", "\u2026": "...", "\u00a0": " ", "\u3000": " ", "\t": " ", "\n": " ",
+         "\u200b": "", "\ufeff": "", "\u00ad": "", "\r": "", "e\u0301": "\u00e9", "a\u0301": "\u00e1", "\u0301": "", "\ufdfa": "\u0635\u0644\u0649", "\u334d": "\u30e1\u30fc\u30c8\u30eb",
+         "q\u0307": "Q", "\u1100\u1161": "\uac00", "\u2168": "IX", "\u2167": "VIII", "\U0001d4d7": "H", "\u2028": " ", "\u2029": " ", "\r\n": "\n "}
+RULES |= {chr(0xff01 + i): chr(0x21 + i) for i in range(94)}
+
+def charsmap():
+    """SentencePiece's table of a few rules."""
+    import base64, tempfile, sentencepiece, sentencepiece.sentencepiece_model_pb2 as proto
+    with tempfile.TemporaryDirectory() as folder:
+        with open(folder + "/rules.tsv", "w") as f:
+            for key, value in RULES.items(): f.write(" ".join(f"{ord(c):X}" for c in key) + "\t" + " ".join(f"{ord(c):X}" for c in value) + "\n")
+        with open(folder + "/text", "w") as f: f.write(CORPUS)
+        sentencepiece.SentencePieceTrainer.train(input=folder + "/text", model_prefix=folder + "/m", vocab_size=500, hard_vocab_limit=False,
+                                                 normalization_rule_tsv=folder + "/rules.tsv", minloglevel=3)
+        model = proto.ModelProto(); model.ParseFromString(open(folder + "/m.model", "rb").read())
+    return model.normalizer_spec.precompiled_charsmap
+
+def unigram(size, pre, **options):
+    """options: of the model that is trained."""
+    t = Tokenizer(models.Unigram()); t.pre_tokenizer = pre
+    t.train_from_iterator(CORPUS.split("\n"), trainers.UnigramTrainer(vocab_size=size, special_tokens=["<pad>", "</s>", "<unk>"], unk_token="<unk>", show_progress=False))
+    model = json.loads(t.to_str())["model"]
+    vocab = [tuple(entry) for entry in model["vocab"]]
+    if options.get("byte_fallback"): vocab += [("<0x%02X>" % b, -20.0) for b in range(256)]
+    t.model = models.Unigram(vocab, 2, options.get("byte_fallback", False))
+    return t
+
+def t5():
+    """Unigram behind SentencePiece's table and metaspaces; unknown characters are one token."""
+    pre = P.Metaspace(prepend_scheme="always", split=True)
+    t = unigram(500, P.Sequence([P.WhitespaceSplit(), pre])); t.normalizer = N.Precompiled(charsmap()); t.decoder = D.Metaspace(prepend_scheme="always")
+    t.add_special_tokens(special("<pad>", "</s>", "<unk>", "<mask>"))
+    t.post_processor = PP.TemplateProcessing(single="$A </s>", pair="$A </s> $B </s>", special_tokens=[("</s>", 1)])
+    return t, {"eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>", "extra_special_tokens": ["<end>"]}
+
+def xlm():
+    """Unigram with bytes for what is unknown, words only where the text begins."""
+    t = unigram(700, P.Metaspace(prepend_scheme="first", split=False), byte_fallback=True)
+    t.normalizer = N.Sequence([N.Precompiled(charsmap()), N.Strip(left=False, right=True), N.Replace(Regex(" {2,}"), "▁")])
+    t.decoder = D.Sequence(SP + [D.Strip(" ", 1, 0)]); t.add_special_tokens(special("<pad>", "</s>", "<unk>") + special("<mask>", lstrip=True))
+    return t, {"eos_token": "</s>"}
+
+def wordpiece():
+    """BERT's, cased."""
+    t = Tokenizer(models.WordPiece(unk_token="[UNK]", max_input_chars_per_word=40)); t.normalizer = N.BertNormalizer(lowercase=False, strip_accents=False); t.pre_tokenizer = P.BertPreTokenizer(); t.decoder = D.WordPiece(prefix="##", cleanup=True)
+    t.train_from_iterator(CORPUS.split("\n"), trainers.WordPieceTrainer(vocab_size=600, special_tokens=["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"], limit_alphabet=150, show_progress=False))
+    t.post_processor = PP.TemplateProcessing(single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)])
+    return t, {"unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]", "pad_token": "[PAD]", "mask_token": "[MASK]", "clean_up_tokenization_spaces": True}
+
+def uncased():
+    """BERT's, uncased, with another prefix and no accents."""
+    t = Tokenizer(models.WordPiece(unk_token="<unk>", continuing_subword_prefix="@@")); t.normalizer = N.BertNormalizer(); t.pre_tokenizer = P.BertPreTokenizer(); t.decoder = D.WordPiece(prefix="@@", cleanup=False)
+    t.train_from_iterator(CORPUS.split("\n"), trainers.WordPieceTrainer(vocab_size=500, special_tokens=["<unk>"], continuing_subword_prefix="@@", limit_alphabet=100, show_progress=False))
+    t.add_tokens([AddedToken("yesterday", single_word=True), AddedToken("NEWTOKEN", normalized=True)])
+    return t, {"unk_token": "<unk>"}
+
 PATTERNS = [LLAMA3, QWEN2, KIMI, r"^a", r"a$", r"b.", r"(?m)b.", r"\h+", r"\H+", r"\w+", r"\W+", r"[\W]+", r"[^\W\d]+", r"\s+", r"\S+", r"[^\S\n]+", r"[\S]+", r"\d+", r"\D+", r"(?i:'s)", r"[a[bc]]+",
             r"[a-z&&[^aeiou]]+", r"[^a-z&&[^aeiou]]+", r"[\p{L}&&\p{ASCII}&&[^x]]+", r"\p{Letter}+", r"\p{Han}+", r"\p{Greek}+", r"\p{Hiragana}+", r"a{,2}", r"a{2}", r"a{1,2}?", r"{a", r"a{x}", r"\u3042+", r"\x{3042}|\x41",
             r"\p{^L}+", r"\P{L}+", r"[\P{L}]+", r"[\p{^Lu}a]+", r"[]a]+", r"\p{Punct}+", r"[[:punct:]]+", r"[[:alpha:]]+", r"[[:^alpha:]]+", r"[[:alnum:]]+", r"[[:space:]]+", r"[[:upper:]]+", r"[[:lower:]]+", r"[[:digit:]]+",
@@ -257,10 +326,13 @@ def fast_from_gguf(path):
     return PreTrainedTokenizerFast(tokenizer_object=convert_gguf_tokenizer(architecture, tokenizer)[0], **config)
 
 def main():
-    folder = sys.argv[1]; os.makedirs(folder, exist_ok=True); all_texts = texts(); dump(f"{folder}/texts.json", all_texts); dump(f"{folder}/regexes.json", regexes())
-    for make in [gpt2, llama3, qwen2, smollm2, roberta, kimi, splits, llama2, mistral, gemma, phi3, metaspace, bert, words, bare]:
+    folder, only = sys.argv[1], sys.argv[2:]; os.makedirs(folder, exist_ok=True); all_texts = texts()
+    for make in [gpt2, llama3, qwen2, smollm2, roberta, kimi, o200k, cl100k, splits, llama2, mistral, gemma, phi3, metaspace, bert, words, bare, t5, xlm, wordpiece, uncased]:
+        if only and make.__name__ not in only: continue
         tokenizer, config = make()
         dump(f"{folder}/{make.__name__}.json", {"tokenizer": json.loads(tokenizer.to_str()), "config": config, **answers(fast(tokenizer, config), all_texts, make.__name__)})
+    if only: return
+    dump(f"{folder}/texts.json", all_texts); dump(f"{folder}/regexes.json", regexes())
     for name, path in gguf_files(folder).items():
         dump(f"{folder}/{name}.gguf.json", answers(fast_from_gguf(path), all_texts, name))
 

@@ -54,8 +54,10 @@ TEST(NormalizerTest, NamesWhatIsWrong) {
   const auto error = [](ErrorKind kind, const char* json) {
     return testing::thrown(kind, [&] { normalized(json, ""); });
   };
-  EXPECT_THAT(error(ErrorKind::kUnsupported, R"({"type": "Precompiled"})"),
-              HasSubstr("test: the normalizer type \"Precompiled\""));
+  EXPECT_THAT(error(ErrorKind::kUnsupported, R"({"type": "Romanize"})"),
+              HasSubstr("test: the normalizer type \"Romanize\""));
+  EXPECT_THAT(error(ErrorKind::kCorruptData, R"({"type": "Precompiled", "precompiled_charsmap": "?"})"),
+              HasSubstr("test: \"precompiled_charsmap\" has 1 digits"));
   EXPECT_THAT(error(ErrorKind::kCorruptData, R"({"type": "Strip", "strip_left": 1, "strip_right": true})"),
               HasSubstr("\"strip_left\" of the normalizer Strip must be true or false, it is number"));
   EXPECT_THAT(error(ErrorKind::kCorruptData, R"({"type": "Prepend"})"), HasSubstr("lacks \"prepend\""));

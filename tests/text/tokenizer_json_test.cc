@@ -33,8 +33,8 @@ TEST(TokenizerJsonTest, ReadsMergesOfBothKinds) {
 TEST(TokenizerJsonTest, NamesWhatIsWrongInTheModel) {
   using enum ErrorKind;
   EXPECT_THAT(error(kCorruptData, R"({"model": null})"), HasSubstr("file: there is no \"model\""));
-  EXPECT_THAT(error(kUnsupported, R"({"model": {"type": "Unigram"}})"),
-              HasSubstr("model type \"Unigram\" is not supported"));
+  EXPECT_THAT(error(kUnsupported, R"({"model": {"type": "WordLevel"}})"),
+              HasSubstr("model type \"WordLevel\" is not supported; supported are BPE, Unigram and WordPiece"));
   EXPECT_THAT(error(kCorruptData, R"({"model": {"vocab": null}})"), HasSubstr("lacks \"vocab\""));
   EXPECT_THAT(error(kCorruptData, R"({"model": {"merges": 3}})"), HasSubstr("\"merges\", or it has the wrong type"));
   EXPECT_THAT(error(kCorruptData, R"({"model": {"merges": ["a c"]}})"), HasSubstr("needs the token \"c\""));

@@ -98,7 +98,8 @@ INSTANTIATE_TEST_SUITE_P(Families, FixtureTest,
                                            "kimi.json", "splits.json", "llama2.json", "mistral.json", "gemma.json",
                                            "phi3.json", "metaspace.json", "bert.json", "words.json", "bare.json",
                                            "llama.gguf", "phi3.gguf", "gemma.gguf", "llama-bpe.gguf", "qwen2.gguf",
-                                           "tekken.gguf", "default.gguf"),
+                                           "tekken.gguf", "default.gguf", "o200k.json", "cl100k.json", "t5.json",
+                                           "xlm.json", "wordpiece.json", "uncased.json"),
                          [](const auto& test) {
                            std::string name = test.param.substr(0, test.param.find(".json"));
                            for (char& c : name) {

@@ -28,6 +28,14 @@ TEST(UnicodeTest, ClassifiesAsRustDoes) {
 
 TEST(UnicodeTest, LowercasesWithoutContext) { EXPECT_EQ(to_lowercase("ABC ÄÖ ΑΣ İ ẞ"), "abc äö ασ i\u0307 ß"); }
 
+TEST(UnicodeTest, CutsIntoGraphemes) {
+  using Texts = std::vector<std::string_view>;
+  EXPECT_EQ(graphemes(""), Texts{});
+  EXPECT_EQ(graphemes("ab"), (Texts{"a", "b"}));
+  EXPECT_EQ(graphemes("e\u0301x\r\n\u1100\u1161"), (Texts{"e\u0301", "x", "\r\n", "\u1100\u1161"}));
+  EXPECT_EQ(graphemes("👩‍👩‍👧🇩🇪🇯🇵"), (Texts{"👩‍👩‍👧", "🇩🇪", "🇯🇵"}));
+}
+
 TEST(UnicodeTest, Normalizes) {
   EXPECT_EQ(normalize("e\u0301 \u1100\u1161", NormalizationForm::kNfc), "é 가");
   EXPECT_EQ(normalize("é", NormalizationForm::kNfd), "e\u0301");

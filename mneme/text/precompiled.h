@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mneme {
+
+/// SentencePiece's table of replacements, as tokenizer.json keeps it: a double-array trie of what is replaced, and the
+/// texts that replace it. Nothing in it is trusted.
+class PrecompiledMap {
+ public:
+  /// `base64`: the size of the trie in bytes (32 bits), the trie, texts that end with a zero byte.
+  /// Throws Error(kCorruptData) naming the file if it is no base64, or the trie is larger than the whole.
+  PrecompiledMap(std::string_view base64, std::string_view file);
+
+  /// What a grapheme becomes: as a whole, if it has less than six bytes and the table knows a key that it begins with;
+  /// otherwise character by character.
+  std::string replaced(std::string_view grapheme) const;
+
+ private:
+  std::optional<std::string_view> replacement(std::string_view text) const;
+
+  std::vector<std::uint32_t> trie_;
+  std::string texts_;
+};
+
+}  // namespace mneme
