@@ -60,7 +60,7 @@ Command add_inspect(CLI::App& program) {
   const auto flags = std::make_shared<Flags>();
   add_model_flags(*app, flags->request.model);
   add_number<std::int64_t>(*app, "--length", flags->request.length,
-                           "Tokens of a sequence that memory is estimated for [the model's longest]")
+                           "Tokens of a sequence that memory is estimated for [the model's longest, or 4096]")
       ->group("Memory");
   add_number<std::int64_t>(*app, "--batch-size", flags->request.batch_size,
                            "Sequences that memory is estimated for [1]")

@@ -1,6 +1,8 @@
 #include "mneme/tasks/inspect.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <optional>
 
 #include "mneme/base/error.h"
 #include "mneme/base/thread_pool.h"
@@ -53,8 +55,23 @@ std::int64_t state_bytes(const CachePlan& plan) {
   return total;
 }
 
-Json layer_facts(const LayerPlan& layer, const CachePlan& plan, bool is_static) {
-  Json facts = {{"growth", is_static ? "static" : "dynamic"}};
+/// What a layer computes, as its shape tells.
+std::string kind_of(const LayerPlan& layer, bool cross) {
+  const bool convolution = layer.state && layer.state->sizes.size() == 1;
+  const std::string state = convolution ? "convolution" : "recurrence";
+  if (!layer.has_attention()) return state;
+  const kernels::Visibility& sees = layer.retention.visibility();
+  const bool latent = layer.layout.n_heads == 1 && layer.layout.key_dim > layer.layout.value_dim;
+  const std::string attention = cross             ? "cross-attention"
+                                : latent          ? "latent attention"
+                                : sees.chunk > 0  ? "chunked attention"
+                                : sees.window > 0 ? "sliding attention"
+                                                  : "full attention";
+  return layer.state ? attention + " beside a " + state : attention;
+}
+
+Json layer_facts(const LayerPlan& layer, const CachePlan& plan, bool is_static, bool cross) {
+  Json facts = {{"kind", kind_of(layer, cross)}, {"growth", is_static ? "static" : "dynamic"}};
   if (layer.has_attention()) {
     facts.update({{"retention", layer.retention.name()},
                   {"codec", layer.codec_name()},
@@ -73,27 +90,38 @@ Json layer_facts(const LayerPlan& layer, const CachePlan& plan, bool is_static) 
     facts["states"] = layer.state->sizes;
     facts["state_bytes"] = StateLayer::state_bytes(*layer.state);
     facts["recorded_bytes_per_token"] = StateLayer::input_bytes(*layer.state) / kernels::kBlockTokens;
-    if (!layer.has_attention()) facts["note"] = "states alone: codecs, windows and offloading mean nothing here";
+    facts["note"] = layer.has_attention() ? "codecs, windows and offloading are for keys and values, not for states"
+                                          : "states alone: codecs, windows and offloading mean nothing here";
   }
   return facts;
 }
 
-/// Runs of layers that are alike, as "0-29".
-Json layer_groups(const CachePlan& plan, bool is_static) {
-  Json groups = Json::array();
+/// Layers that are alike, as "0-2, 4-6", in the order in which the first of them stand.
+Json layer_groups(const CachePlan& plan, bool is_static, bool cross) {
+  std::vector<std::pair<Json, std::string>> groups;
   for (std::size_t first = 0, last; first < plan.layers.size(); first = last) {
-    const Json facts = layer_facts(plan.layers[first], plan, is_static);
+    const Json facts = layer_facts(plan.layers[first], plan, is_static, cross);
     for (last = first + 1; last < plan.layers.size(); ++last) {
-      if (layer_facts(plan.layers[last], plan, is_static) != facts) break;
+      if (layer_facts(plan.layers[last], plan, is_static, cross) != facts) break;
     }
-    Json group = {{"layers", last - first == 1 ? fmt::format("{}", first) : fmt::format("{}-{}", first, last - 1)}};
-    group.update(facts);
-    groups.push_back(std::move(group));
+    const std::string run = last - first == 1 ? fmt::format("{}", first) : fmt::format("{}-{}", first, last - 1);
+    const auto known = std::ranges::find(groups, facts, &std::pair<Json, std::string>::first);
+    if (known == groups.end()) {
+      groups.emplace_back(facts, run);
+    } else {
+      known->second += ", " + run;
+    }
   }
-  return groups;
+  Json result = Json::array();
+  for (const auto& [facts, layers] : groups) {
+    Json group = {{"layers", layers}};
+    group.update(facts);
+    result.push_back(std::move(group));
+  }
+  return result;
 }
 
-Json cache_plan(const CacheShape& shape, const CacheOptions& options) {
+Json cache_plan(const CacheShape& shape, const CacheOptions& options, bool cross = false) {
   const CachePlan plan = plan_cache(shape, options);
   Json sizes = Json::object();
   for (const Kind& kind : kinds()) {
@@ -104,15 +132,29 @@ Json cache_plan(const CacheShape& shape, const CacheOptions& options) {
     }
   }
   Json facts = {{"implementation", plan.implementation},
-                {"plan", layer_groups(plan, options.max_cache_len.has_value())},
+                {"plan", layer_groups(plan, options.max_cache_len.has_value(), cross)},
                 {"block_tokens", kernels::kBlockTokens},
                 {"bytes_per_token", std::move(sizes)}};
   if (const std::int64_t bytes = state_bytes(plan)) facts["state_bytes"] = bytes;
   return facts;
 }
 
+/// The layers behind the cache's own, which read what those hold.
+void add_readers(const ModelConfig& config, Json& plan, std::int64_t n_cached) {
+  if (n_cached >= config.num_hidden_layers) return;
+  plan.push_back({{"layers", fmt::format("{}-{}", n_cached, config.num_hidden_layers - 1)},
+                  {"kind", "reads the keys and values of an earlier layer"},
+                  {"bytes_per_token", 0}});
+}
+
+/// The longest text, unless positions have no end.
+std::optional<std::int64_t> longest_of(const ModelConfig& config) {
+  const std::int64_t longest = config.max_position_embeddings;
+  return longest == INT32_MAX ? std::nullopt : std::optional(longest);
+}
+
 Json memory_facts(const InspectRequest& request, const GenerateOptions& cache, const ModelConfig& config) {
-  const std::int64_t length = request.length.value_or(config.max_position_embeddings);
+  const std::int64_t length = request.length.value_or(longest_of(config).value_or(4096));
   const MemoryEstimate bytes = estimate_memory(request.model.path, {.load = {.dtype = load_dtype_of(request.model)},
                                                                     .length = length,
                                                                     .batch_size = request.batch_size,
@@ -120,6 +162,23 @@ Json memory_facts(const InspectRequest& request, const GenerateOptions& cache, c
   return {{"length", length},      {"batch_size", request.batch_size},         {"weights", bytes.weights},
           {"cache", bytes.cache},  {"cache_offloaded", bytes.cache_offloaded}, {"working", bytes.working},
           {"total", bytes.total()}};
+}
+
+/// Numbers of the config that say something.
+Json model_facts(const ModelConfig& c) {
+  Json facts = Json::object();
+  const std::pair<const char*, std::int64_t> sizes[] = {{"vocab_size", c.vocab_size},
+                                                        {"hidden_size", c.hidden_size},
+                                                        {"intermediate_size", c.intermediate_size},
+                                                        {"num_hidden_layers", c.num_hidden_layers},
+                                                        {"num_attention_heads", c.num_attention_heads},
+                                                        {"num_key_value_heads", c.num_key_value_heads},
+                                                        {"head_dim", c.head_dim}};
+  for (const auto& [key, value] : sizes) {
+    if (value > 0) facts[key] = value;
+  }
+  if (const auto longest = longest_of(c)) facts["max_position_embeddings"] = *longest;
+  return facts;
 }
 
 Json tokenizer_facts(const std::string& path) {
@@ -162,18 +221,13 @@ Json inspect(const InspectRequest& request) {
                    {"architecture", config.model_type},
                    {"dtype", mneme::name_of(dtype)},
                    {"parameters", weights.n_elements()},
-                   {"bytes", weights.n_bytes()},
-                   {"vocab_size", config.vocab_size},
-                   {"hidden_size", config.hidden_size},
-                   {"intermediate_size", config.intermediate_size},
-                   {"num_hidden_layers", config.num_hidden_layers},
-                   {"num_attention_heads", config.num_attention_heads},
-                   {"num_key_value_heads", config.num_key_value_heads},
-                   {"head_dim", config.head_dim},
-                   {"max_position_embeddings", config.max_position_embeddings}}}};
-  result["cache"] = cache_plan(architecture.cache_shape(config, dtype, at::kCPU), cache_options);
+                   {"bytes", weights.n_bytes()}}}};
+  result["model"].update(model_facts(config));
+  const CacheShape shape = architecture.cache_shape(config, dtype, at::kCPU);
+  result["cache"] = cache_plan(shape, cache_options);
+  if (!architecture.build_seq2seq) add_readers(config, result["cache"]["plan"], std::ssize(shape.layers));
   if (architecture.build_seq2seq)
-    result["cross_cache"] = cache_plan(cross_cache_shape_of(config, dtype, at::kCPU), cache_options);
+    result["cross_cache"] = cache_plan(cross_cache_shape_of(config, dtype, at::kCPU), cache_options, /*cross=*/true);
   result["memory"] = memory;
   result["tokenizer"] = tokenizer_facts(request.model.path);
   result["machine"] = machine();

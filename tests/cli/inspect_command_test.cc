@@ -48,7 +48,9 @@ TEST(InspectCommandTest, ShowsLayersThatOthersRead) {
   const Json result = run_json({"inspect", "--model", testing::test_data("models/gemma4_shared")});
   EXPECT_EQ(result["model"]["num_hidden_layers"], 7);
   const Json& plan = result["cache"]["plan"];
-  ASSERT_EQ(plan.size(), 3u);
+  ASSERT_EQ(plan.size(), 4u);
+  EXPECT_EQ(plan[3]["layers"], "3-6");
+  EXPECT_EQ(plan[3]["kind"], "reads the keys and values of an earlier layer");
   EXPECT_FALSE(plan[0].contains("also_read_by"));
   EXPECT_EQ(plan[1]["also_read_by"], "2 later layers");
   EXPECT_EQ(plan[2]["also_read_by"], "2 later layers");
@@ -61,7 +63,10 @@ TEST(InspectCommandTest, SaysWhatEachLayerOfAHybridKeeps) {
   const Json result =
       run_json({"inspect", "--model", testing::test_data("models/lfm2"), "--cache-config", R"({"backend": "int8"})"});
   const Json& plan = result["cache"]["plan"];
-  ASSERT_EQ(plan.size(), 4u);
+  ASSERT_EQ(plan.size(), 2u);
+  EXPECT_EQ(plan[0]["layers"], "0, 2");
+  EXPECT_EQ(plan[1]["layers"], "1, 3");
+  EXPECT_EQ(plan[0]["kind"], "convolution");
   EXPECT_EQ(plan[0]["states"], Json({2 * 64}));
   EXPECT_FALSE(plan[0].contains("codec"));
   EXPECT_THAT(plan[0]["note"].get<std::string>(), ::testing::HasSubstr("codecs, windows and offloading mean nothing"));
@@ -72,6 +77,38 @@ TEST(InspectCommandTest, SaysWhatEachLayerOfAHybridKeeps) {
   EXPECT_EQ(both["cache"]["plan"][0]["layers"], "0-3");
   EXPECT_EQ(both["cache"]["plan"][0]["heads"], 2);
   EXPECT_EQ(both["cache"]["plan"][0]["states"].size(), 2u);
+  EXPECT_EQ(both["cache"]["plan"][0]["kind"], "full attention beside a recurrence");
+  EXPECT_THAT(both["cache"]["plan"][0]["note"].get<std::string>(), ::testing::HasSubstr("for keys and values"));
+}
+
+TEST(InspectCommandTest, NamesTheKindOfEveryLayer) {
+  const std::pair<const char*, std::vector<std::string>> kinds[] = {
+      {"llama", {"full attention"}},
+      {"mistral_window8", {"sliding attention"}},
+      {"gpt_oss_window8", {"sliding attention", "full attention"}},
+      {"llama4_chunk8", {"chunked attention", "full attention"}},
+      {"mamba2", {"recurrence"}},
+      {"qwen3_next", {"recurrence", "full attention"}},
+      {"deepseek_v3", {"latent attention"}}};
+  for (const auto& [name, expected] : kinds) {
+    const Json result = run_json({"inspect", "--model", testing::test_data("models/") + name});
+    std::vector<std::string> shown;
+    for (const Json& row : result["cache"]["plan"]) shown.push_back(row["kind"]);
+    EXPECT_EQ(shown, expected) << name;
+  }
+  const Json t5 = run_json({"inspect", "--model", testing::test_data("models/t5")});
+  EXPECT_EQ(t5["cache"]["plan"][0]["kind"], "full attention");
+  EXPECT_EQ(t5["cross_cache"]["plan"][0]["kind"], "cross-attention");
+}
+
+// T5 has no longest text, Mamba neither that nor heads.
+TEST(InspectCommandTest, LeavesOutWhatAModelDoesNotHave) {
+  for (const char* name : {"t5", "mamba"}) {
+    const Json result = run_json({"inspect", "--model", testing::test_data("models/") + name});
+    EXPECT_FALSE(result["model"].contains("max_position_embeddings")) << name;
+    EXPECT_EQ(result["model"].contains("head_dim"), std::string(name) == "t5");
+    EXPECT_EQ(result["memory"]["length"], 4096) << name;
+  }
 }
 
 TEST(InspectCommandTest, EstimatesMemoryBeforeLoading) {
