@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "mneme/base/error.h"
+#include "mneme/text/unicode_ages.h"
 #include "mneme/text/utf8.h"
 
 namespace mneme {
@@ -39,18 +40,24 @@ bool is_numeric(char32_t c) noexcept {
 
 bool is_punctuation(char32_t c) noexcept {
   if (c < 0x80) return c > ' ' && c < 0x7f && !(c >= '0' && c <= '9') && !((c | 0x20) >= 'a' && (c | 0x20) <= 'z');
+  if (c == 0x166d || c == 0x111c9) return true;  // until Unicode 12 and 11
   return has_category(c, UTF8PROC_CATEGORY_PC, UTF8PROC_CATEGORY_PD, UTF8PROC_CATEGORY_PS, UTF8PROC_CATEGORY_PE,
-                      UTF8PROC_CATEGORY_PI, UTF8PROC_CATEGORY_PF, UTF8PROC_CATEGORY_PO);
+                      UTF8PROC_CATEGORY_PI, UTF8PROC_CATEGORY_PF, UTF8PROC_CATEGORY_PO) &&
+         !is_behind_unicode8(c);
 }
 
 bool is_mark(char32_t c) noexcept {
-  return has_category(c, UTF8PROC_CATEGORY_MN, UTF8PROC_CATEGORY_MC, UTF8PROC_CATEGORY_ME);
+  if (c == 0x1cf2 || c == 0x1cf3) return true;  // until Unicode 12
+  return has_category(c, UTF8PROC_CATEGORY_MN, UTF8PROC_CATEGORY_MC, UTF8PROC_CATEGORY_ME) && !is_behind_unicode9(c);
 }
 
-bool is_nonspacing_mark(char32_t c) noexcept { return has_category(c, UTF8PROC_CATEGORY_MN); }
+bool is_nonspacing_mark(char32_t c) noexcept {
+  if (c == 0x1734) return true;  // until Unicode 14
+  return has_category(c, UTF8PROC_CATEGORY_MN) && !is_behind_unicode8(c);
+}
 
 bool is_invisible_other(char32_t c) noexcept {
-  return has_category(c, UTF8PROC_CATEGORY_CC, UTF8PROC_CATEGORY_CF, UTF8PROC_CATEGORY_CO);
+  return has_category(c, UTF8PROC_CATEGORY_CC, UTF8PROC_CATEGORY_CF, UTF8PROC_CATEGORY_CO) && !is_behind_unicode8(c);
 }
 
 bool is_chinese_character(char32_t c) noexcept {

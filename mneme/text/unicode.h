@@ -6,13 +6,14 @@
 
 namespace mneme {
 
-/// Character classes as Rust's `char` and the Hugging Face tokenizers see them. Unicode data: libutf8proc.
+/// Character classes as Rust's `char` and the Hugging Face tokenizers see them. Unicode data: libutf8proc, and
+/// unicode_ages.h for classes whose data are older there.
 bool is_whitespace(char32_t c) noexcept;         ///< White_Space
 bool is_numeric(char32_t c) noexcept;            ///< Nd, Nl, No
-bool is_punctuation(char32_t c) noexcept;        ///< P*, and the ASCII symbols
-bool is_mark(char32_t c) noexcept;               ///< Mn, Mc, Me
-bool is_nonspacing_mark(char32_t c) noexcept;    ///< Mn
-bool is_invisible_other(char32_t c) noexcept;    ///< Cc, Cf, Co
+bool is_punctuation(char32_t c) noexcept;        ///< P* of Unicode 8, and the ASCII symbols
+bool is_mark(char32_t c) noexcept;               ///< Mn, Mc, Me of Unicode 9
+bool is_nonspacing_mark(char32_t c) noexcept;    ///< Mn of Unicode 8
+bool is_invisible_other(char32_t c) noexcept;    ///< Cc, Cf, Co of Unicode 8
 bool is_chinese_character(char32_t c) noexcept;  ///< BERT's blocks of CJK ideographs
 
 /// Lowercases character by character (full mappings, no context such as a final sigma). Valid UTF-8 in and out.

@@ -7,6 +7,7 @@ Training breaks ties by chance, so each run makes other vocabularies; the answer
     python make_tokenizers.py tokenizers/ [NAME..]
 
 texts.json            the texts, one list for all tokenizers
+classes.json          ranges of characters by the classes that normalizers and pre-tokenizers ask for
 regexes.json          patterns in Oniguruma's syntax, and the pieces that Split makes of texts with them
 NAME.json             {"tokenizer", "config", "ids", "special_ids", "decoded", "skipped", "lists", "list_texts"}
   ids, special_ids    of each text, without and with special tokens added
@@ -262,6 +263,22 @@ def regexes():
         out["patterns"].append({"pattern": p, "pieces": [[piece for piece, _ in split.pre_tokenize_str(t)] for t in REGEX_TEXTS]})
     return out
 
+def classes():
+    """Ranges of the characters that are a mark, punctuation or a control to each component."""
+    bert = lambda **on: N.BertNormalizer(**{**dict(clean_text=False, handle_chinese_chars=False, strip_accents=False, lowercase=False), **on})
+    drops = lambda normalizer: lambda c: normalizer.normalize_str("x" + c) == "x"
+    punctuation = P.Punctuation("isolated")
+    tests = {"nonspacing_mark": drops(bert(strip_accents=True)), "mark": drops(N.StripAccents()), "invisible_other": drops(bert(clean_text=True)),
+             "punctuation": lambda c: len(punctuation.pre_tokenize_str("x" + c + "x")) == 3}
+    out = {}
+    for name, test in tests.items():
+        ranges = out[name] = []
+        for c in range(0x110000):
+            if 0xd800 <= c < 0xe000 or not test(chr(c)): continue
+            if ranges and ranges[-1][1] == c - 1: ranges[-1][1] = c
+            else: ranges.append([c, c])
+    return out
+
 def fast(tokenizer, config):
     """What transformers makes of the two files."""
     import tempfile
@@ -332,7 +349,7 @@ def main():
         tokenizer, config = make()
         dump(f"{folder}/{make.__name__}.json", {"tokenizer": json.loads(tokenizer.to_str()), "config": config, **answers(fast(tokenizer, config), all_texts, make.__name__)})
     if only: return
-    dump(f"{folder}/texts.json", all_texts); dump(f"{folder}/regexes.json", regexes())
+    dump(f"{folder}/texts.json", all_texts); dump(f"{folder}/regexes.json", regexes()); dump(f"{folder}/classes.json", classes())
     for name, path in gguf_files(folder).items():
         dump(f"{folder}/{name}.gguf.json", answers(fast_from_gguf(path), all_texts, name))
 

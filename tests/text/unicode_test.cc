@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "mneme/base/json.h"
+#include "tests/support/places.h"
+
 namespace mneme {
 namespace {
 
@@ -24,6 +27,29 @@ TEST(UnicodeTest, ClassifiesAsRustDoes) {
   EXPECT_FALSE(is_invisible_other(0x378));  // unassigned
   EXPECT_TRUE(is_chinese_character(U'漢'));
   EXPECT_FALSE(is_chinese_character(U'か'));
+}
+
+// Over all characters: the data behind these classes are of older Unicode there.
+TEST(UnicodeTest, ClassifiesAsTokenizersDo) {
+  const Json golden = read_json_file(testing::test_data("tokenizers/classes.json"));
+  const std::pair<const char*, bool (*)(char32_t)> classes[] = {{"nonspacing_mark", is_nonspacing_mark},
+                                                                {"mark", is_mark},
+                                                                {"punctuation", is_punctuation},
+                                                                {"invisible_other", is_invisible_other}};
+  for (const auto& [name, is] : classes) {
+    std::vector<bool> expected(0x110000);
+    for (const Json& range : golden[name]) {
+      std::fill(expected.begin() + range[0].get<int>(), expected.begin() + range[1].get<int>() + 1, true);
+    }
+    for (const char32_t c : {U'\t', U'\n', U'\r'})
+      expected[c] = std::string(name) == "invisible_other";                // spaces there
+    if (std::string(name) == "invisible_other") expected[0xfffd] = false;  // dropped with them, by its own name
+    for (char32_t c = 0; c < 0x110000; ++c) {
+      if (c < 0xd800 || c >= 0xe000) {
+        EXPECT_EQ(is(c), expected[c]) << name << " " << static_cast<std::uint32_t>(c);
+      }
+    }
+  }
 }
 
 TEST(UnicodeTest, LowercasesWithoutContext) { EXPECT_EQ(to_lowercase("ABC ÄÖ ΑΣ İ ẞ"), "abc äö ασ i\u0307 ß"); }
