@@ -16,7 +16,9 @@ class CodesAttention {
         codes_(*args.codes),
         key_dim_(codes_.raw.key_dim),
         key_bytes_(codes_.key_bytes()),
+        key_codes_(codes_.keys.code_bytes(TileSide::kKeys, key_dim_)),
         value_bytes_(codes_.value_bytes()),
+        value_codes_(codes_.values.code_bytes(TileSide::kValues, codes_.raw.value_dim)),
         head_offset_(codes_.head_offset(args.head)),
         multiplies_keys_(codes_.keys.is_multiplied(TileSide::kKeys, key_dim_)),
         multiplies_values_(codes_.values.is_multiplied(TileSide::kValues, codes_.raw.value_dim)),
@@ -34,16 +36,17 @@ class CodesAttention {
       if (attention_.n_parts()) take_with_sinks();
       ++block;
     }
+    if (block < end) {  // nothing else has asked for the first
+      ask_for(tiles_of(block) + key_codes_, key_bytes_ - key_codes_);
+      ask_for(tiles_of(block), key_codes_);
+    }
     while (block < end) {
       block = attention_.look(block, end);
-      const int n = attention_.n_parts();
-      for (int i = 0; i < n; ++i) {
-        score(attention_.part(i), tiles(i), i + 1 < n ? tiles(i + 1) : tiles(0) + key_bytes_);
-      }
-      for (int i = 0; i < n; ++i) attention_.soften(attention_.part(i));
-      for (int i = 0; i < n; ++i) {
-        add_values(attention_.part(i), tiles(i) + key_bytes_, tiles(i + 1 < n ? i + 1 : i) + key_bytes_);
-      }
+      n_ = attention_.n_parts();
+      next_run_ = block < end ? tiles_of(block) : nullptr;
+      score();
+      for (int i = 0; i < n_; ++i) attention_.soften(attention_.part(i));
+      add_values();
     }
   }
   void take_raw(std::int64_t block, std::int64_t end) noexcept { attention_.take_raw(block, end); }
@@ -51,43 +54,73 @@ class CodesAttention {
  private:
   using Decoder = TileDecoder<L, Format::kFormat>;
   using Part = typename Attention<L, Format>::Part;
+  using Job = typename CodeProduct<L>::Job;
 
-  /// This head's tiles of a part of the run.
-  const std::byte* tiles(int i) const noexcept { return block_of(attention_.part(i)) + head_offset_; }
-  const std::byte* block_of(const Part& part) const noexcept {
-    return args_.sealed[part.block - args_.raw.first_block];
+  const std::byte* block_of(std::int64_t block) const noexcept { return args_.sealed[block - args_.raw.first_block]; }
+  const std::byte* tiles_of(std::int64_t block) const noexcept { return block_of(block) + head_offset_; }
+
+  /// The k-th tile that the run reads: its parts' keys, their values, then the next run's first keys.
+  const std::byte* tile(int k) const noexcept {
+    const std::byte* const tiles = k >= 2 * n_ && next_run_ ? next_run_ : tiles_of(attention_.part(k % n_).block);
+    return is_value(k) ? tiles + key_bytes_ : tiles;
+  }
+  bool is_value(int k) const noexcept { return k >= n_ && k < 2 * n_; }
+  const std::byte* scales(int k) const noexcept { return tile(k) + (is_value(k) ? value_codes_ : key_codes_); }
+
+  Job job(int k) const noexcept {
+    return {.tile = tile(k),
+            .next = tile(k + 1),
+            .next_scales = scales(k + CodeProduct<L>::kMostTiles),
+            .n_scale_bytes = is_value(k) ? value_bytes_ - value_codes_ : key_bytes_ - key_codes_};
   }
 
   void take_with_sinks() noexcept {
-    const std::byte* const block = block_of(attention_.part(0));
+    const std::byte* const block = block_of(attention_.part(0).block);
     decode_head<L, Format::kFormat>(codes_, block + head_offset_, block + codes_.sink_offset(args_.head), args_.scratch,
                                     scratch_);
     attention_.take_raw(args_.scratch);
   }
 
-  void score(const Part& part, const std::byte* tile, const std::byte* next) noexcept {
-    if (!multiplies_keys_) {
-      ask_for(next, key_bytes_);
-      Decoder::decode(codes_.keys, TileSide::kKeys, key_dim_, tile, args_.scratch, scratch_);
-      return attention_.score(part, args_.scratch);
+  /// Tiles that cannot be multiplied are decoded one after another.
+  void score() noexcept {
+    for (int i = 0; i < n_; ++i) {
+      const Part& part = attention_.part(i);
+      if (!multiplies_keys_) {
+        ask_for(tile(i + 1), key_bytes_);
+        Decoder::decode(codes_.keys, TileSide::kKeys, key_dim_, tile(i), args_.scratch, scratch_);
+        attention_.score(part, args_.scratch);
+        continue;
+      }
+      Job& to = jobs_[i] = job(i);
+      to.x = args_.q + part.begin * key_dim_, to.x_stride = key_dim_, to.n_rows = part.n_rows();
+      to.n_panels = part.n_slots / kPanel;
+      to.y = attention_.scores(part), to.y_stride = kBlockTokens;
     }
-    keys_.set_tile(tile, next);
-    attention_.score(part, [&](std::int64_t first, std::int64_t n_rows, std::int64_t n_panels, float* scores) {
-      keys_.run(args_.q + first * key_dim_, key_dim_, n_rows, 0, n_panels, scores, kBlockTokens);
-    });
+    if (multiplies_keys_) keys_.run(jobs_, n_);
   }
 
-  void add_values(const Part& part, const std::byte* tile, const std::byte* next) noexcept {
+  void add_values() noexcept {
     if (!multiplies_values_) {
-      ask_for(next, value_bytes_);
-      Decoder::decode(codes_.values, TileSide::kValues, codes_.raw.value_dim, tile, args_.scratch, scratch_);
-      return attention_.add_values(part, args_.scratch);
+      for (int i = 0; i < n_; ++i) {
+        ask_for(tile(n_ + i + 1), value_bytes_);
+        Decoder::decode(codes_.values, TileSide::kValues, codes_.raw.value_dim, tile(n_ + i), args_.scratch, scratch_);
+        attention_.add_values(attention_.part(i), args_.scratch);
+      }
+      return;
     }
-    values_.set_tile(tile, next);
-    attention_.add_values(part, attention_.kPanelsAtOnce,
-                          [&](const float* p, std::int64_t panel, std::int64_t n, float* products) {
-                            values_.run(p, kBlockTokens, part.n_rows(), panel, n, products, n * kPanel);
-                          });
+    const std::int64_t n_panels = TileCodes::n_panels(TileSide::kValues, codes_.raw.value_dim);
+    for (std::int64_t panel = 0; panel < n_panels; panel += attention_.kPanelsAtOnce) {
+      const std::int64_t rest = n_panels - panel, n = rest < attention_.kPanelsAtOnce ? rest : attention_.kPanelsAtOnce;
+      for (int i = 0; i < n_; ++i) {
+        const Part& part = attention_.part(i);
+        Job& to = jobs_[i] = job(n_ + i);
+        to.x = attention_.scores(part), to.x_stride = kBlockTokens, to.n_rows = part.n_rows();
+        to.first = panel, to.n_panels = n;
+        to.y = attention_.products(part, n), to.y_stride = n * kPanel;
+      }
+      values_.run(jobs_, n_);
+      for (int i = 0; i < n_; ++i) attention_.add_products(attention_.part(i), panel, n);
+    }
   }
 
   static void ask_for(const std::byte* tile, std::int64_t n_bytes) noexcept {
@@ -96,11 +129,14 @@ class CodesAttention {
 
   const AttendCodesArgs& args_;
   const BlockCodes& codes_;
-  const std::int64_t key_dim_, key_bytes_, value_bytes_, head_offset_;
+  const std::int64_t key_dim_, key_bytes_, key_codes_, value_bytes_, value_codes_, head_offset_;
   const bool multiplies_keys_, multiplies_values_;
   float* const scratch_;  ///< of whichever tile is at work
   CodeProduct<L> keys_, values_;
+  Job jobs_[kMaxAttendRows];
   Attention<L, Format> attention_;
+  int n_ = 0;                            ///< parts of the run
+  const std::byte* next_run_ = nullptr;  ///< its first tiles
 };
 
 template <class L, class Format>

@@ -90,23 +90,19 @@ class Attention {
 
   // The same in steps, where keys or values are not raw.
 
+  /// [part.n_rows()][64]: scores, then p.
+  float* scores(const Part& part) { return scores_ + (part.first + part.begin) * kBlockTokens; }
+
   /// scores = q k^T
   void score(const Part& part, const std::byte* keys) noexcept {
-    score(part, [&](std::int64_t first, std::int64_t n_rows, std::int64_t n_panels, float* scores) {
-      Format::product({.x = static_cast<const std::byte*>(args_.q) + first * args_.q_stride,
-                       .x_stride = args_.q_stride,
-                       .panels = keys,
-                       .y = scores,
-                       .y_stride = kBlockTokens,
-                       .n_rows = n_rows,
-                       .inner = args_.key_dim,
-                       .n_panels = n_panels});
-    });
-  }
-  /// multiply(first row, n_rows, panels of 16 tokens, scores [n_rows][64])
-  template <class Multiply>
-  void score(const Part& part, const Multiply& multiply) noexcept requires std::is_class_v<Multiply> {
-    multiply(part.begin, part.n_rows(), part.n_slots / kPanel, scores_ + (part.first + part.begin) * kBlockTokens);
+    Format::product({.x = static_cast<const std::byte*>(args_.q) + part.begin * args_.q_stride,
+                     .x_stride = args_.q_stride,
+                     .panels = keys,
+                     .y = scores(part),
+                     .y_stride = kBlockTokens,
+                     .n_rows = part.n_rows(),
+                     .inner = args_.key_dim,
+                     .n_panels = part.n_slots / kPanel});
   }
 
   /// scores become p.
@@ -124,34 +120,34 @@ class Attention {
                       rounded_);
     }
     // A part-filled block costs only the slots in use. Its panels are then longer than the product takes them for.
-    const bool whole = part.n_slots == kBlockTokens;
-    add_values(
-        part, whole ? kPanelsAtOnce : 1, [&](const float* p, std::int64_t panel, std::int64_t n, float* products) {
-          Format::product({.x = prepared_bytes ? rounded_ : p,
-                           .x_stride = prepared_bytes ? prepared_bytes : kBlockTokens * std::int64_t{sizeof(float)},
-                           .panels = values + panel * panel_bytes(Format::kFormat, kBlockTokens),
-                           .y = products,
-                           .y_stride = n * kPanel,
-                           .n_rows = part.n_rows(),
-                           .inner = part.n_slots,
-                           .n_panels = n});
-        });
-  }
-  /// multiply(p [n_rows][64], first panel of channels, n <= at_once, products [n_rows][16 n])
-  template <class Multiply>
-  void add_values(const Part& part, std::int64_t at_once, const Multiply& multiply) noexcept {
+    const std::int64_t at_once = part.n_slots == kBlockTokens ? kPanelsAtOnce : 1;
     const std::int64_t n_panels = round_up(args_.value_dim, kPanel) / kPanel;
     for (std::int64_t panel = 0; panel < n_panels; panel += at_once) {
       const std::int64_t n = n_panels - panel < at_once ? n_panels - panel : at_once;
-      multiply(scores_ + (part.first + part.begin) * kBlockTokens, panel, n, products_);
-      for (std::int64_t r = part.begin; r < part.end; ++r) {
-        if (visible_[part.first + r].empty()) continue;
-        float* output = state_of(r) + 16 + panel * kPanel;
-        const float* product = products_ + (r - part.begin) * n * kPanel;
-        const L correction = corrections_[part.first + r];
-        for (std::int64_t i = 0; i < n * kPanel; i += 16) {
-          L::fma(L::load(output + i), correction, L::load(product + i)).store(output + i);
-        }
+      Format::product({.x = prepared_bytes ? static_cast<const void*>(rounded_) : scores(part),
+                       .x_stride = prepared_bytes ? prepared_bytes : kBlockTokens * std::int64_t{sizeof(float)},
+                       .panels = values + panel * panel_bytes(Format::kFormat, kBlockTokens),
+                       .y = products(part, n),
+                       .y_stride = n * kPanel,
+                       .n_rows = part.n_rows(),
+                       .inner = part.n_slots,
+                       .n_panels = n});
+      add_products(part, panel, n);
+    }
+  }
+
+  /// [part.n_rows()][16 n]: p v, of n <= kPanelsAtOnce panels of channels.
+  float* products(const Part& part, std::int64_t n) { return products_ + (part.first + part.begin) * n * kPanel; }
+
+  /// O = fma(O, c, products) in n panels from `panel` on.
+  void add_products(const Part& part, std::int64_t panel, std::int64_t n) noexcept {
+    const float* product = products(part, n);
+    for (std::int64_t r = part.begin; r < part.end; ++r, product += n * kPanel) {
+      if (visible_[part.first + r].empty()) continue;
+      float* output = state_of(r) + 16 + panel * kPanel;
+      const L correction = corrections_[part.first + r];
+      for (std::int64_t i = 0; i < n * kPanel; i += 16) {
+        L::fma(L::load(output + i), correction, L::load(product + i)).store(output + i);
       }
     }
   }
@@ -184,9 +180,13 @@ class Attention {
   void add_part(std::int64_t block) noexcept {
     Part part{.block = block, .begin = 0, .end = 0, .first = n_parts_ * args_.n_rows, .n_slots = 0};
     int last = 0;
+    VisibleSlots visible{};
     for (std::int64_t r = 0; r < args_.n_rows; ++r) {
-      const std::int64_t end = args_.n_keys ? args_.n_keys : query_[r] + 1;
-      const auto visible = visible_[part.first + r] = VisibleSlots::of(args_.visibility, query_[r], end, block);
+      if (r == 0 || query_[r] != query_[r - 1]) {  // the rows of a group are one query's
+        const std::int64_t end = args_.n_keys ? args_.n_keys : query_[r] + 1;
+        visible = VisibleSlots::of(args_.visibility, query_[r], end, block);
+      }
+      visible_[part.first + r] = visible;
       if (visible.empty()) continue;
       if (part.end == 0) part.begin = r;
       part.end = r + 1;

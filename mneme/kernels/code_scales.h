@@ -34,16 +34,17 @@ class TileScales {
 
   /// Those of a tile, until the next is read. Codes count from `zero`.
   void read(const std::byte* tile, float zero) {
-    convert(tile + code_bytes_, zero);
+    convert(tile + code_bytes_, zero, slots_);
     if (run_) spread_row_major();
     if (by_element_) spread_elements();
   }
-
-  /// Those of a tile come into the first-level cache.
-  void ask_for(const std::byte* tile) const {
-    const std::int64_t n = codes_.has_offset ? 2 * scale_bytes_ : scale_bytes_;
-    for (std::int64_t i = 0; i < n; i += 64) __builtin_prefetch(tile + code_bytes_ + i);
+  /// Those of a tile that is multiplied (TileCodes::is_multiplied), `place` < 8 strides further: `place_stride` floats
+  /// each.
+  void read(const std::byte* tile, float zero, int place) {
+    convert(tile + code_bytes_, zero,
+            {slots_.scales + place * place_stride(), slots_.offsets + place * place_stride()});
   }
+  std::int64_t place_stride() const { return round_up(n_slots_, kPanel); }
 
  private:
   struct Pair {
@@ -90,16 +91,24 @@ class TileScales {
   }
 
   /// Float16 to float32. An e4m3 code comes divided by 256 and has no offset; those of int8 count from 128.
-  void convert(const std::byte* stored, float zero) {
+  void convert(const std::byte* stored, float zero, Pair to) {
     const auto* from = reinterpret_cast<const std::uint16_t*>(stored);
     const std::uint16_t* from_offsets = from + scale_bytes_ / 2;
+    const std::int64_t n = n_slots_;
+    if (codes_.has_offset) {
+      for (std::int64_t i = 0; i < n; i += 16) {
+        const L scale = L::load_float16(from + i);
+        scale.store(to.scales + i);
+        L::fma(scale, L::set1(zero), L::load_float16(from_offsets + i)).store(to.offsets + i);
+      }
+      return;
+    }
     const bool is_float8 = codes_.kind == CodeKind::kFloat8;
     const L factor = L::set1(is_float8 ? 256.0f : 1.0f), middle = L::set1(is_float8 ? 0.0f : -128.0f);
-    for (std::int64_t i = 0; i < n_slots_; i += 16) {
+    for (std::int64_t i = 0; i < n; i += 16) {
       const L scale = L::load_float16(from + i) * factor;
-      const L offset = codes_.has_offset ? L::load_float16(from_offsets + i) : scale * middle;
-      scale.store(slots_.scales + i);
-      L::fma(scale, L::set1(zero), offset).store(slots_.offsets + i);
+      scale.store(to.scales + i);
+      L::fma(scale, L::set1(zero), scale * middle).store(to.offsets + i);
     }
   }
 

@@ -58,6 +58,14 @@ struct LanesAvx2 {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p),
                      _mm_packs_epi16(_mm256_castsi256_si128(in_order), _mm256_extracti128_si256(in_order, 1)));
   }
+  static LanesAvx2 round_to_int8(const LanesAvx2 (&x)[4], std::int8_t* p) {
+    LanesAvx2 codes[4];
+    for (int i = 0; i < 4; ++i) {
+      codes[i] = round(x[i]);
+      codes[i].store_int8(p + 16 * i);
+    }
+    return (codes[0] + codes[1]) + (codes[2] + codes[3]);
+  }
   static void store_pairs(LanesAvx2 even, LanesAvx2 odd, std::uint16_t* pairs) {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(pairs), paired(even.lo, odd.lo));
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(pairs + 16), paired(even.hi, odd.hi));
@@ -83,10 +91,19 @@ struct LanesAvx2 {
     return {_mm256_fmadd_ps(a.lo, b.lo, c.lo), _mm256_fmadd_ps(a.hi, b.hi, c.hi)};
   }
   static LanesAvx2 max(LanesAvx2 a, LanesAvx2 b) { return {_mm256_max_ps(a.lo, b.lo), _mm256_max_ps(a.hi, b.hi)}; }
+  static LanesAvx2 max_magnitude(LanesAvx2 a, LanesAvx2 b) {
+    const __m256 sign = _mm256_set1_ps(-0.0f);
+    return {_mm256_max_ps(_mm256_andnot_ps(sign, a.lo), _mm256_andnot_ps(sign, b.lo)),
+            _mm256_max_ps(_mm256_andnot_ps(sign, a.hi), _mm256_andnot_ps(sign, b.hi))};
+  }
   static LanesAvx2 min(LanesAvx2 a, LanesAvx2 b) { return {_mm256_min_ps(a.lo, b.lo), _mm256_min_ps(a.hi, b.hi)}; }
   static LanesAvx2 if_less(LanesAvx2 a, LanesAvx2 b, LanesAvx2 x, LanesAvx2 y) {
     return {_mm256_blendv_ps(y.lo, x.lo, _mm256_cmp_ps(a.lo, b.lo, _CMP_LT_OQ)),
             _mm256_blendv_ps(y.hi, x.hi, _mm256_cmp_ps(a.hi, b.hi, _CMP_LT_OQ))};
+  }
+  static bool all_less(LanesAvx2 a, LanesAvx2 b) {
+    const __m256 less = _mm256_and_ps(_mm256_cmp_ps(a.lo, b.lo, _CMP_LT_OQ), _mm256_cmp_ps(a.hi, b.hi, _CMP_LT_OQ));
+    return _mm256_movemask_ps(less) == 0xff;
   }
   static LanesAvx2 keep(LanesAvx2 a, int first, int last, float fill) {
     const __m256 other = _mm256_set1_ps(fill);
@@ -97,7 +114,7 @@ struct LanesAvx2 {
     constexpr int kNearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
     return {_mm256_round_ps(a.lo, kNearest), _mm256_round_ps(a.hi, kNearest)};
   }
-  static LanesAvx2 pow2(LanesAvx2 n) { return {pow2(n.lo), pow2(n.hi)}; }
+  static LanesAvx2 times_pow2(LanesAvx2 a, LanesAvx2 n) { return a * LanesAvx2{pow2(n.lo), pow2(n.hi)}; }
   static LanesAvx2 to_bfloat16_and_back(LanesAvx2 a) { return {cleared(rounded(a.lo)), cleared(rounded(a.hi))}; }
 
   float sum() const {
@@ -112,6 +129,18 @@ struct LanesAvx2 {
     const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
     return _mm_cvtss_f32(_mm_max_ss(two, _mm_shuffle_ps(two, two, 1)));
   }
+  template <int N>
+  static LanesAvx2 sums(const LanesAvx2* v) {
+    alignas(32) float lanes[16] = {};
+    for (int i = 0; i < N; ++i) lanes[i] = v[i].sum();
+    return load(lanes);
+  }
+  template <int N>
+  static LanesAvx2 largest(const LanesAvx2* v) {
+    alignas(32) float lanes[16] = {};
+    for (int i = 0; i < N; ++i) lanes[i] = v[i].largest();
+    return load(lanes);
+  }
   float first() const { return _mm256_cvtss_f32(lo); }
 
   struct Words {
@@ -121,7 +150,13 @@ struct LanesAvx2 {
       const auto* words = static_cast<const __m256i*>(p);
       return {_mm256_loadu_si256(words), _mm256_loadu_si256(words + 1)};
     }
+    void store(void* p) const {
+      auto* words = static_cast<__m256i*>(p);
+      _mm256_storeu_si256(words, lo);
+      _mm256_storeu_si256(words + 1, hi);
+    }
     static Words set1(std::int32_t x) { return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }
+    static Words nearest(LanesAvx2 a) { return {_mm256_cvtps_epi32(a.lo), _mm256_cvtps_epi32(a.hi)}; }
     static Words bits_of(LanesAvx2 a) { return {_mm256_castps_si256(a.lo), _mm256_castps_si256(a.hi)}; }
     Words operator&(std::uint32_t mask) const {
       const __m256i all = _mm256_set1_epi32(static_cast<int>(mask));
@@ -135,6 +170,7 @@ struct LanesAvx2 {
     Words operator+(Words b) const { return {_mm256_add_epi32(lo, b.lo), _mm256_add_epi32(hi, b.hi)}; }
     Words operator>>(int n) const { return {_mm256_srli_epi32(lo, n), _mm256_srli_epi32(hi, n)}; }
     Words operator<<(int n) const { return {_mm256_slli_epi32(lo, n), _mm256_slli_epi32(hi, n)}; }
+    Words halved(int n) const { return {_mm256_srai_epi32(lo, n), _mm256_srai_epi32(hi, n)}; }
     LanesAvx2 to_floats() const { return {_mm256_cvtepi32_ps(lo), _mm256_cvtepi32_ps(hi)}; }
     LanesAvx2 as_floats() const { return {_mm256_castsi256_ps(lo), _mm256_castsi256_ps(hi)}; }
   };

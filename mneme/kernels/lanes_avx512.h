@@ -10,7 +10,7 @@ namespace mneme::kernels {
 template <bool kVnni>
 struct LanesOfAvx512 {
   static constexpr int kWidth = 16;
-  static constexpr int kTileRows = 12, kTilePanels = 2, kDirectSums = 27, kDotRows = 8, kDotSums = kVnni ? 16 : 8;
+  static constexpr int kTileRows = 12, kTilePanels = 2, kDirectSums = 27, kDotRows = 8, kDotSums = kVnni ? 24 : 8;
   __m512 v;
 
   static LanesOfAvx512 zero() { return {_mm512_setzero_ps()}; }
@@ -49,6 +49,19 @@ struct LanesOfAvx512 {
   void store_int8(std::int8_t* p) const {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(v)));
   }
+  static LanesOfAvx512 round_to_int8(const LanesOfAvx512 (&x)[4], std::int8_t* p) {
+    const __m512i w[] = {_mm512_cvtps_epi32(x[0].v), _mm512_cvtps_epi32(x[1].v), _mm512_cvtps_epi32(x[2].v),
+                         _mm512_cvtps_epi32(x[3].v)};
+    const __m512i packed = _mm512_packs_epi16(_mm512_packs_epi32(w[0], w[1]), _mm512_packs_epi32(w[2], w[3]));
+    _mm512_storeu_si512(p, _mm512_permutexvar_epi32(transposed(), packed));
+    if constexpr (kVnni) {
+      const __m512i sums = _mm512_dpbusd_epi32(_mm512_setzero_si512(), _mm512_set1_epi8(1), packed);
+      return {_mm512_cvtepi32_ps(sums)};
+    } else {
+      const __m512i sums = _mm512_add_epi32(_mm512_add_epi32(w[0], w[1]), _mm512_add_epi32(w[2], w[3]));
+      return {_mm512_cvtepi32_ps(sums)};
+    }
+  }
   static void store_pairs(LanesOfAvx512 even, LanesOfAvx512 odd, std::uint16_t* pairs) {
     const __m512i low = _mm512_srli_epi32(rounded(even.v), 16);
     _mm512_storeu_si512(pairs, _mm512_or_si512(low, _mm512_castps_si512(cleared(rounded(odd.v)))));
@@ -68,10 +81,12 @@ struct LanesOfAvx512 {
     return {_mm512_fmadd_ps(a.v, b.v, c.v)};
   }
   static LanesOfAvx512 max(LanesOfAvx512 a, LanesOfAvx512 b) { return {_mm512_max_ps(a.v, b.v)}; }
+  static LanesOfAvx512 max_magnitude(LanesOfAvx512 a, LanesOfAvx512 b) { return {_mm512_range_ps(a.v, b.v, 0xb)}; }
   static LanesOfAvx512 min(LanesOfAvx512 a, LanesOfAvx512 b) { return {_mm512_min_ps(a.v, b.v)}; }
   static LanesOfAvx512 if_less(LanesOfAvx512 a, LanesOfAvx512 b, LanesOfAvx512 x, LanesOfAvx512 y) {
     return {_mm512_mask_blend_ps(_mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ), y.v, x.v)};
   }
+  static bool all_less(LanesOfAvx512 a, LanesOfAvx512 b) { return _mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ) == 0xffff; }
   static LanesOfAvx512 keep(LanesOfAvx512 a, int first, int last, float fill) {
     const __mmask16 mask = static_cast<__mmask16>(below(last) & ~below(first));
     return {_mm512_mask_blend_ps(mask, _mm512_set1_ps(fill), a.v)};
@@ -79,10 +94,7 @@ struct LanesOfAvx512 {
   static LanesOfAvx512 round(LanesOfAvx512 a) {
     return {_mm512_roundscale_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
   }
-  static LanesOfAvx512 pow2(LanesOfAvx512 n) {
-    const __m512i exponent = _mm512_add_epi32(_mm512_cvtps_epi32(n.v), _mm512_set1_epi32(127));
-    return {_mm512_castsi512_ps(_mm512_slli_epi32(exponent, 23))};
-  }
+  static LanesOfAvx512 times_pow2(LanesOfAvx512 a, LanesOfAvx512 n) { return {_mm512_scalef_ps(a.v, n.v)}; }
   static LanesOfAvx512 to_bfloat16_and_back(LanesOfAvx512 a) { return {cleared(rounded(a.v))}; }
 
   float sum() const {
@@ -97,6 +109,14 @@ struct LanesOfAvx512 {
     const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
     return _mm_cvtss_f32(_mm_max_ss(two, _mm_shuffle_ps(two, two, 1)));
   }
+  template <int N>
+  static LanesOfAvx512 sums(const LanesOfAvx512* v) {
+    return across<N>(v, [](__m512 a, __m512 b) { return _mm512_add_ps(a, b); });
+  }
+  template <int N>
+  static LanesOfAvx512 largest(const LanesOfAvx512* v) {
+    return across<N>(v, [](__m512 a, __m512 b) { return _mm512_max_ps(a, b); });
+  }
   float first() const { return _mm512_cvtss_f32(v); }
 
   struct Words {
@@ -105,6 +125,7 @@ struct LanesOfAvx512 {
     static Words load(const void* p) { return {_mm512_loadu_si512(p)}; }
     static Words set1(std::int32_t x) { return {_mm512_set1_epi32(x)}; }
     void store(void* p) const { _mm512_storeu_si512(p, v); }
+    static Words nearest(LanesOfAvx512 a) { return {_mm512_cvtps_epi32(a.v)}; }
     static Words bits_of(LanesOfAvx512 a) { return {_mm512_castps_si512(a.v)}; }
     Words operator&(std::uint32_t mask) const {
       return {_mm512_and_si512(v, _mm512_set1_epi32(static_cast<int>(mask)))};
@@ -116,6 +137,7 @@ struct LanesOfAvx512 {
     Words operator+(Words b) const { return {_mm512_add_epi32(v, b.v)}; }
     Words operator>>(int n) const { return {_mm512_srli_epi32(v, static_cast<unsigned>(n))}; }
     Words operator<<(int n) const { return {_mm512_slli_epi32(v, static_cast<unsigned>(n))}; }
+    Words halved(int n) const { return {_mm512_srai_epi32(v, static_cast<unsigned>(n))}; }
     LanesOfAvx512 to_floats() const { return {_mm512_cvtepi32_ps(v)}; }
     LanesOfAvx512 as_floats() const { return {_mm512_castsi512_ps(v)}; }
   };
@@ -156,6 +178,35 @@ struct LanesOfAvx512 {
 
  private:
   static __mmask16 below(int n) { return static_cast<__mmask16>(n <= 0 ? 0u : n >= 16 ? 0xffffu : (1u << n) - 1u); }
+  /// Lane i from lane 4 (i % 4) + i / 4.
+  static __m512i transposed() { return _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15); }
+  /// Lane i: v[i] brought down by op in the tree of `sum`, all at once: halves of two vectors come to share one, then
+  /// quarters of four, and so on.
+  template <int N, class Op>
+  static LanesOfAvx512 across(const LanesOfAvx512* v, Op op) {
+    constexpr int kTwos = (N + 1) / 2, kFours = (N + 3) / 4, kEights = (N + 7) / 8;
+    static_assert(N <= 16);
+    __m512 two[kTwos], four[kFours], eight[kEights];
+#pragma GCC unroll 8
+    for (int i = 0; i < kTwos; ++i) {
+      const __m512 a = v[2 * i].v, b = v[2 * i + 1 < N ? 2 * i + 1 : 2 * i].v;
+      two[i] = op(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xee));
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < kFours; ++i) {
+      const __m512 a = two[2 * i], b = two[2 * i + 1 < kTwos ? 2 * i + 1 : 2 * i];
+      four[i] = op(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd));
+    }
+#pragma GCC unroll 2
+    for (int i = 0; i < kEights; ++i) {
+      const __m512d a = _mm512_castps_pd(four[2 * i]),
+                    b = _mm512_castps_pd(four[2 * i + 1 < kFours ? 2 * i + 1 : 2 * i]);
+      eight[i] = op(_mm512_castpd_ps(_mm512_unpacklo_pd(a, b)), _mm512_castpd_ps(_mm512_unpackhi_pd(a, b)));
+    }
+    const __m512 a = eight[0], b = eight[kEights - 1];
+    const __m512 all = op(_mm512_shuffle_ps(a, b, 0x88), _mm512_shuffle_ps(a, b, 0xdd));
+    return {_mm512_permutexvar_ps(transposed(), all)};
+  }
   static __m256 upper(__m512 x) { return _mm512_extractf32x8_ps(x, 1); }
   static __m512 cleared(__m512i bits) {
     return _mm512_castsi512_ps(_mm512_and_si512(bits, _mm512_set1_epi32(static_cast<int>(0xffff0000u))));

@@ -77,6 +77,17 @@ struct LanesScalar {
   void store_int8(std::int8_t* p) const {
     for (int i = 0; i < 16; ++i) p[i] = static_cast<std::int8_t>(v[i]);
   }
+  /// Rounds 64 numbers whose nearest integers are within -127 and 127 (ties to even). Returns lanes of any kind that
+  /// add up to them.
+  static LanesScalar round_to_int8(const LanesScalar (&x)[4], std::int8_t* p) {
+    LanesScalar sums = zero();
+    for (int i = 0; i < 4; ++i) {
+      const LanesScalar codes = round(x[i]);
+      codes.store_int8(p + 16 * i);
+      sums = sums + codes;
+    }
+    return sums;
+  }
   /// Interleaves two sets of lanes, rounded to bfloat16: the reverse of load_even and load_odd.
   static void store_pairs(LanesScalar even, LanesScalar odd, std::uint16_t* pairs) {
     for (int i = 0; i < 16; ++i) {
@@ -115,12 +126,21 @@ struct LanesScalar {
   static LanesScalar max(LanesScalar a, LanesScalar b) {
     return each([&](int i) { return a.v[i] > b.v[i] ? a.v[i] : b.v[i]; });
   }
+  /// The larger of |a| and |b|; anything where one is a NaN.
+  static LanesScalar max_magnitude(LanesScalar a, LanesScalar b) {
+    return each([&](int i) { return std::fmax(std::fabs(a.v[i]), std::fabs(b.v[i])); });
+  }
   static LanesScalar min(LanesScalar a, LanesScalar b) {
     return each([&](int i) { return a.v[i] < b.v[i] ? a.v[i] : b.v[i]; });
   }
   /// a < b ? x : y.
   static LanesScalar if_less(LanesScalar a, LanesScalar b, LanesScalar x, LanesScalar y) {
     return each([&](int i) { return a.v[i] < b.v[i] ? x.v[i] : y.v[i]; });
+  }
+  static bool all_less(LanesScalar a, LanesScalar b) {
+    bool all = true;
+    for (int i = 0; i < 16; ++i) all = all && a.v[i] < b.v[i];
+    return all;
   }
   /// Lanes first <= i < last of `a`, `fill` elsewhere; any integers are allowed.
   static LanesScalar keep(LanesScalar a, int first, int last, float fill) {
@@ -130,9 +150,9 @@ struct LanesScalar {
   static LanesScalar round(LanesScalar a) {
     return each([&](int i) { return __builtin_rintf(a.v[i]); });
   }
-  /// 2^n for integral n in [-126, 127].
-  static LanesScalar pow2(LanesScalar n) {
-    return each([&](int i) { return std::bit_cast<float>((static_cast<std::int32_t>(n.v[i]) + 127) << 23); });
+  /// a 2^n for integral n in [-126, 127].
+  static LanesScalar times_pow2(LanesScalar a, LanesScalar n) {
+    return each([&](int i) { return a.v[i] * std::bit_cast<float>((static_cast<std::int32_t>(n.v[i]) + 127) << 23); });
   }
   /// Rounds each lane to the nearest bfloat16 and widens it again.
   static LanesScalar to_bfloat16_and_back(LanesScalar a) {
@@ -157,6 +177,15 @@ struct LanesScalar {
     }
     return t[0];
   }
+  /// Lane i: v[i].sum(), of N <= 16; the lanes after them hold anything that some v[i] gives, or zero. So too largest.
+  template <int N>
+  static LanesScalar sums(const LanesScalar* v) {
+    return each([&](int i) { return i < N ? v[i].sum() : 0.0f; });
+  }
+  template <int N>
+  static LanesScalar largest(const LanesScalar* v) {
+    return each([&](int i) { return i < N ? v[i].largest() : 0.0f; });
+  }
   float first() const { return v[0]; }
 
   /// Sixteen lanes of 32 bits.
@@ -176,6 +205,12 @@ struct LanesScalar {
       Words r;
       std::memcpy(r.u, p, sizeof r.u);
       return r;
+    }
+    void store(void* p) const { std::memcpy(p, u, sizeof u); }
+    /// Nearest integers.
+    static Words nearest(LanesScalar a) {
+      return each(
+          [&](int i) { return static_cast<std::uint32_t>(static_cast<std::int32_t>(__builtin_rintf(a.v[i]))); });
     }
     static Words bits_of(LanesScalar a) {
       return each([&](int i) { return std::bit_cast<std::uint32_t>(a.v[i]); });
@@ -199,6 +234,10 @@ struct LanesScalar {
     }
     Words operator<<(int n) const {
       return each([&](int i) { return u[i] << n; });
+    }
+    /// Integers over 2^n, rounded down.
+    Words halved(int n) const {
+      return each([&](int i) { return static_cast<std::uint32_t>(static_cast<std::int32_t>(u[i]) >> n); });
     }
     /// Integers below 2^24 as floats.
     LanesScalar to_floats() const {

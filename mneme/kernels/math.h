@@ -32,7 +32,7 @@ template <class L, bool kPositive = true>
   const L n = kPositive ? L::min(L::set1(127.0f), nearest) : nearest;
   const L r = L::fma(n, L::set1(-kLn2Low), L::fma(n, L::set1(-kLn2High), bounded));
   const L one = L::set1(1.0f);
-  const L power = L::fma(L::fma(polynomial<L>(r, kTail), r, one), r, one) * L::pow2(n);
+  const L power = L::times_pow2(L::fma(L::fma(polynomial<L>(r, kTail), r, one), r, one), n);
   return L::if_less(x, L::set1(kSmallest), L::zero(), power);
 }
 

@@ -16,6 +16,21 @@ struct Quads {
     return {tile + first / (8 / kBits) * 64, nullptr};
   }
 
+  /// Codes of 2 and 4 bits need no shift, or half of them, where sums of every other quad are kept apart: `at_level`
+  /// gives the codes of quad i times 2^(kBits l) for its level l = i % kLevels.
+  static constexpr int kLevels = kBits == 2 || kBits == 4 ? 2 : 1;
+  [[gnu::always_inline]] typename L::Words at_level(int i) const {
+    if constexpr (kLevels == 1) {
+      return (*this)[i];
+    } else {
+      constexpr int kShare = 8 / kBits;
+      constexpr std::uint32_t kMask = 0x01010101u * ((1u << kBits) - 1);
+      const auto pair = L::Words::load(low + i / kShare * 64);
+      const int shift = i % kShare / 2 * 2 * kBits;
+      return (shift ? pair >> shift : pair) & (i % 2 ? kMask << kBits : kMask);
+    }
+  }
+
   /// Four codes of each lane, a byte each.
   [[gnu::always_inline]] typename L::Words operator[](int i) const {
     if constexpr (kBits == 8) {

@@ -20,6 +20,11 @@
 // Without optimization these are macros.
 #undef _mm512_slli_epi32
 #undef _mm512_srli_epi32
+#undef _mm512_srai_epi32
+#undef _mm512_setr_epi32
+#undef _mm512_range_ps
+#undef _mm512_shuffle_ps
+#undef _mm512_shuffle_f32x4
 #undef _mm512_cmp_ps_mask
 #undef _mm512_cmpgt_epi32_mask
 #undef _mm512_cvtps_ph
@@ -32,6 +37,9 @@ namespace mneme::kernels {
 
 struct __m512 {
   float f[16];
+};
+struct __m512d {
+  double d[8];
 };
 struct __m512i {
   std::uint32_t u[16];
@@ -100,6 +108,8 @@ inline void _mm256_storeu_si256(__m256i* p, __m256i a) { std::memcpy(static_cast
 }
 [[gnu::noinline]] inline __m512 _mm512_castsi512_ps(__m512i a) { return std::bit_cast<__m512>(a); }
 [[gnu::noinline]] inline __m512i _mm512_castps_si512(__m512 a) { return std::bit_cast<__m512i>(a); }
+[[gnu::noinline]] inline __m512d _mm512_castps_pd(__m512 a) { return std::bit_cast<__m512d>(a); }
+[[gnu::noinline]] inline __m512 _mm512_castpd_ps(__m512d a) { return std::bit_cast<__m512>(a); }
 inline float _mm512_cvtss_f32(__m512 a) { return a.f[0]; }
 
 // Integers.
@@ -108,6 +118,9 @@ inline float _mm512_cvtss_f32(__m512 a) { return a.f[0]; }
 }
 [[gnu::noinline]] inline __m512i _mm512_srli_epi32(__m512i a, unsigned n) {
   return each_integer([=](int i) { return n > 31 ? 0 : a.u[i] >> n; });
+}
+[[gnu::noinline]] inline __m512i _mm512_srai_epi32(__m512i a, unsigned n) {
+  return each_integer([=](int i) { return static_cast<std::uint32_t>(static_cast<std::int32_t>(a.u[i]) >> n); });
 }
 [[gnu::noinline]] inline __m512i _mm512_and_si512(__m512i a, __m512i b) {
   return each_integer([=](int i) { return a.u[i] & b.u[i]; });
@@ -141,6 +154,25 @@ T element(const __m512i& a, int i) {
 }
 [[gnu::noinline]] inline __m512i _mm512_set1_epi16(short x) {
   return each_of<std::int16_t>([=](int) { return x; });
+}
+[[gnu::noinline]] inline __m512i _mm512_set1_epi8(char x) {
+  return each_of<std::int8_t>([=](int) { return x; });
+}
+template <class... T>
+__m512i _mm512_setr_epi32(T... x) {
+  return {{static_cast<std::uint32_t>(x)...}};
+}
+/// Groups of four words of `a` and of `b` by turns, halved with saturation. So too packs_epi16.
+[[gnu::noinline]] inline __m512i _mm512_packs_epi32(__m512i a, __m512i b) {
+  return each_of<std::int16_t>(
+      [&](int i) { return std::clamp(element<std::int32_t>(i % 8 < 4 ? a : b, i / 8 * 4 + i % 4), -32768, 32767); });
+}
+[[gnu::noinline]] inline __m512i _mm512_packs_epi16(__m512i a, __m512i b) {
+  return each_of<std::int8_t>(
+      [&](int i) { return std::clamp<int>(element<std::int16_t>(i % 16 < 8 ? a : b, i / 16 * 8 + i % 8), -128, 127); });
+}
+[[gnu::noinline]] inline __m512i _mm512_permutexvar_epi32(__m512i from, __m512i a) {
+  return each_integer([=](int i) { return a.u[from.u[i] % 16]; });
 }
 inline __mmask64 _mm512_movepi8_mask(__m512i a) {
   __mmask64 mask = 0;
@@ -272,12 +304,42 @@ inline __m128i _mm512_cvtsepi32_epi8(__m512i a) {
 [[gnu::noinline]] inline __m512 _mm512_min_ps(__m512 a, __m512 b) {
   return each_float([=](int i) { return a.f[i] < b.f[i] ? a.f[i] : b.f[i]; });
 }
+/// For 0xb: the larger magnitude.
+[[gnu::noinline]] inline __m512 _mm512_range_ps(__m512 a, __m512 b, int /*0xb*/) {
+  return each_float([=](int i) { return std::fmax(std::fabs(a.f[i]), std::fabs(b.f[i])); });
+}
+/// a 2^n for integral n.
+[[gnu::noinline]] inline __m512 _mm512_scalef_ps(__m512 a, __m512 n) {
+  return each_float([=](int i) { return std::scalbnf(a.f[i], static_cast<int>(n.f[i])); });
+}
 inline __mmask16 _mm512_cmp_ps_mask(__m512 a, __m512 b, int /*less, ordered*/) {
   return each_bit([=](int i) { return a.f[i] < b.f[i]; });
 }
 /// b where the bit is set.
 [[gnu::noinline]] inline __m512 _mm512_mask_blend_ps(__mmask16 mask, __m512 a, __m512 b) {
   return each_float([=](int i) { return mask >> i & 1 ? b.f[i] : a.f[i]; });
+}
+
+// Across lanes. Two of a's pieces, then two of b's, as two bits each say: of the register's quarters, or of each
+// quarter.
+[[gnu::noinline]] inline __m512 _mm512_shuffle_f32x4(__m512 a, __m512 b, int which) {
+  return each_float([=](int i) { return (i < 8 ? a : b).f[(which >> i / 4 * 2 & 3) * 4 + i % 4]; });
+}
+[[gnu::noinline]] inline __m512 _mm512_shuffle_ps(__m512 a, __m512 b, int which) {
+  return each_float([=](int i) { return (i % 4 < 2 ? a : b).f[i / 4 * 4 + (which >> i % 4 * 2 & 3)]; });
+}
+[[gnu::noinline]] inline __m512d _mm512_unpacklo_pd(__m512d a, __m512d b) {
+  __m512d r;
+  for (int i = 0; i < 8; ++i) r.d[i] = (i % 2 ? b : a).d[i / 2 * 2];
+  return r;
+}
+[[gnu::noinline]] inline __m512d _mm512_unpackhi_pd(__m512d a, __m512d b) {
+  __m512d r;
+  for (int i = 0; i < 8; ++i) r.d[i] = (i % 2 ? b : a).d[i / 2 * 2 + 1];
+  return r;
+}
+[[gnu::noinline]] inline __m512 _mm512_permutexvar_ps(__m512i from, __m512 a) {
+  return each_float([=](int i) { return a.f[from.u[i] % 16]; });
 }
 
 // Halves.

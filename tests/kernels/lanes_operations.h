@@ -6,7 +6,19 @@
 
 namespace mneme::kernels {
 
-inline constexpr int kLanesResults = 40;
+inline constexpr int kLanesResults = 60;
+
+/// Lanes without what is not finite or is denormal.
+template <class L>
+L finite(L a) {
+  return L::min(L::max(L::set1(-1e18f), a), L::set1(1e18f)) + L::zero();
+}
+/// Sums and largest lanes of the first N of v.
+template <int N, class L, class Put>
+void put_first(const L* v, Put put) {
+  put(L::keep(L::template sums<N>(v), 0, N, 0));
+  put(L::keep(L::template largest<N>(v) + L::zero(), 0, N, 0));
+}
 
 /// Applies everything that a Lanes type can do to sixteen lanes a, b, c, halves [32] and two integers; the bits of each
 /// result are sixteen words of out [kLanesResults][16]. Returns how many there are.
@@ -46,10 +58,23 @@ int apply_all(const float* a_lanes, const float* b_lanes, const float* c_lanes, 
   put(L::keep(a, i, j, b_lanes[0]));
   put(L::round(a));
   put(L::to_bfloat16_and_back(a));
-  put(L::pow2(L::round(L::min(L::max(a, L::set1(-126.0f)), L::set1(127.0f)))));
+  put(L::times_pow2(b, L::round(L::min(L::max(a, L::set1(-126.0f)), L::set1(127.0f)))) + L::zero());
   put(L::set1(a.sum()));
   put(L::set1(a.largest()) + L::zero());
   put(L::set1(b.first()));
+  const L usual_a = finite(a), usual_b = finite(b);
+  put(L::max_magnitude(usual_a, usual_b));
+  put(L::set1(L::all_less(usual_a, L::max_magnitude(usual_a, usual_b)) ? 1.0f : 0.0f));
+  put(L::set1(L::all_less(a, L::set1(1e38f)) ? 1.0f : 0.0f));
+  const L small = L::min(L::max(L::set1(-127.4f), usual_a), L::set1(127.4f));
+  put(Words::nearest(small).to_floats());
+  put(Words::nearest(small).halved(3).to_floats());
+  const L many[] = {usual_a, usual_b, c, small, a, b, usual_a * usual_b, c + small, b + b, usual_b - c, small * small};
+  put_first<1>(many, put), put_first<3>(many, put), put_first<6>(many, put), put_first<11>(many, put);
+  std::int8_t codes[64];
+  const L four[] = {small, L::zero() - small, small * L::set1(0.5f), small * L::set1(0.25f)};
+  put(L::set1(L::round_to_int8(four, codes).sum()));
+  put(L::load(reinterpret_cast<const float*>(codes)));
 
   // Stores write their lanes and nothing else: what lies under them shows.
   for (int k = 0; k < 7; ++k) L::set1(-7.0f).store(reinterpret_cast<float*>(out[n + k]));
@@ -73,8 +98,18 @@ void multiply_codes(const TileCodes& codes, TileSide side, std::int64_t dim, con
                     const float* x, std::int64_t n_rows, float* y) {
   const std::int64_t n_panels = TileCodes::n_panels(side, dim);
   CodeProduct<L> product(codes, side, dim, scratch);
-  product.set_tile(tile, tile);
-  product.run(x, TileCodes::inner(side, dim), n_rows, 0, n_panels, y, n_panels * kPanel);
+  const typename CodeProduct<L>::Job job{.tile = tile,
+                                         .next = tile,
+                                         .next_scales = tile,
+                                         .n_scale_bytes = 0,
+                                         .x = x,
+                                         .x_stride = TileCodes::inner(side, dim),
+                                         .n_rows = n_rows,
+                                         .first = 0,
+                                         .n_panels = n_panels,
+                                         .y = y,
+                                         .y_stride = n_panels * kPanel};
+  product.run(&job, 1);
 }
 using MultiplyCodes = void (*)(const TileCodes&, TileSide, std::int64_t, const std::byte*, float*, const float*,
                                std::int64_t, float*);
