@@ -44,7 +44,7 @@ struct CodedProduct {
         const auto* panel = static_cast<const std::byte*>(args.panels) + p * bytes;
         for (std::int64_t r = m; r < end;) {
           const std::int64_t n = rows_of_tile<kTileRows>(end - r);
-          with_constant<kTileRows>(n, [&]<int R>() { tile<R>(args, panel, r, p); });
+          with_constant<kTileRows>(n, [&]<int R>() { tile<R>(args, panel, r, p, r == m); });
           r += n;
         }
       }
@@ -127,15 +127,17 @@ struct CodedProduct {
     if constexpr (q + 1 < Block::kQuads) dot<R, q + 1>(group, x, run, total);
   }
 
-  /// So few rows wait for memory, and ask for weights this many bytes ahead: all lines of the block, or of the group.
-  static constexpr int kFromMemory = 2, kAhead = 1024;
+  /// The first rows wait for memory, and ask for weights this many bytes ahead: all lines of the block, or of the
+  /// group.
+  static constexpr int kAhead = 2048;
   [[gnu::always_inline]] static void prefetch(const std::byte* from) {
     constexpr int kBytes = kCoded.block_groups == 1 ? Block::kBytes : Block::kGroupBytes;
     for (int i = 0; i < kBytes; i += 64) __builtin_prefetch(from + kAhead + i);
   }
 
   template <int R>
-  [[gnu::noinline]] static void tile(const ProductArgs& args, const std::byte* panel, std::int64_t m, std::int64_t p) {
+  [[gnu::noinline]] static void tile(const ProductArgs& args, const std::byte* panel, std::int64_t m, std::int64_t p,
+                                     bool is_first) {
     constexpr std::int64_t kGroup = kCoded.group;
     const std::int8_t* x[R];
     const float* scales[R];
@@ -151,7 +153,7 @@ struct CodedProduct {
       const L d = block_scale(block);
       for (int g = 0; g < kCoded.block_groups; ++g, k += kGroup) {
         const std::byte* const group = block + Block::kGroups + g * Block::kGroupBytes;
-        if constexpr (R <= kFromMemory) prefetch(kCoded.block_groups == 1 ? block : group);
+        if (is_first) prefetch(kCoded.block_groups == 1 ? block : group);
         Words run[R], total[R];
         dot<R>(group, x, run, total);
         const L scale = group_scale(block, d, g);
