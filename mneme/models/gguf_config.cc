@@ -156,22 +156,23 @@ void add_experts(const Section& section, Json& config) {
   config["num_experts_per_tok"] = section.required_integer("expert_used_count");
 }
 
-/// LFM2 says with no key/value heads that a layer is a convolution; otherwise one number holds for all layers.
+/// LFM2 lists key/value heads by layer, none for a convolution; one number holds for layers that all attend.
 void add_lfm2_layers(const GgufFile& file, const Section& section, Json& config) {
-  const Json heads = section.value("attention.head_count_kv");
-  const auto n_layers = config["num_hidden_layers"].get<std::size_t>();
-  if (heads.is_array()) {
-    check(heads.size() == n_layers, ErrorKind::kCorruptData, "{}: attention.head_count_kv lists {} of {} layers",
-          file.name(), heads.size(), n_layers);
+  const Json& heads = section.value("attention.head_count_kv");
+  if (!heads.is_array()) {
+    config["num_key_value_heads"] = section.integer("attention.head_count_kv", 0);
+    return;
   }
+  check(heads.size() == config["num_hidden_layers"].get<std::size_t>(), ErrorKind::kCorruptData,
+        "{}: attention.head_count_kv lists {} of {} layers", file.name(), heads.size(),
+        config["num_hidden_layers"].get<std::int64_t>());
   std::int64_t n_kv_heads = 0;
   Json types = Json::array();
-  for (std::size_t i = 0; i < n_layers; ++i) {
-    const Json& entry = heads.is_array() ? heads[i] : heads;
+  for (const Json& entry : heads) {
     check(entry.is_number_integer() && entry >= 0 && (entry == 0 || n_kv_heads == 0 || entry == n_kv_heads),
           ErrorKind::kCorruptData,
           "{}: attention.head_count_kv must be one number, and 0 for convolutions; layer {} has another", file.name(),
-          i);
+          types.size());
     if (entry > 0) n_kv_heads = entry.get<std::int64_t>();
     types.push_back(entry > 0 ? "full_attention" : "conv");
   }

@@ -100,17 +100,31 @@ TEST(EncoderDecoderCommands, WhatCannotBeIsOneSentence) {
               AllOf(HasSubstr("decoder ids"), HasSubstr("llama is a causal language model")));
 }
 
-// A folder with a tokenizer that cannot be read yet still takes ids; a text gets its one sentence.
-TEST(EncoderDecoderCommands, ATextForATokenizerOfAnotherKindIsOneSentence) {
-  const TempFolder folder;
+/// The model beside a tokenizer whose model is this.
+void write_model(const TempFolder& folder, const std::string& tokenizer_model) {
   for (const char* file : {"config.json", "model.safetensors", "generation_config.json"})
     std::filesystem::copy(kModel + "/" + file, folder.path() + "/" + file);
   folder.write("tokenizer.json", R"({"version": "1.0", "added_tokens": [], "normalizer": null, "pre_tokenizer": null,
-    "post_processor": null, "decoder": null, "model": {"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0.0]]}})");
-  EXPECT_THAT(refused({"generate", "--model", folder.path(), "--prompt", "a"}), HasSubstr("Unigram"));
+    "post_processor": null, "decoder": null, "model": )" +
+                                     tokenizer_model + "}");
+}
+
+TEST(EncoderDecoderCommands, TakeTextsOfAUnigramTokenizer) {
+  const TempFolder folder;
+  write_model(folder, R"({"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0], ["a", -1], ["b", -1], ["ab", -1]]})");
+  const Json of_text = run_json({"generate", "--model", folder.path(), "--prompt", "abaz", "--max-new-tokens", "4"});
+  const Json of_ids = run_json({"generate", "--model", folder.path(), "--ids", "3,1,0", "--max-new-tokens", "4"});
+  EXPECT_EQ(of_text["sequences"], of_ids["sequences"]);
+}
+
+// A folder with a tokenizer that cannot be read still takes ids; a text gets its one sentence.
+TEST(EncoderDecoderCommands, ATextForATokenizerOfAnotherKindIsOneSentence) {
+  const TempFolder folder;
+  write_model(folder, R"({"type": "WordLevel", "unk_token": "<unk>", "vocab": {"<unk>": 0}})");
+  EXPECT_THAT(refused({"generate", "--model", folder.path(), "--prompt", "a"}), HasSubstr("WordLevel"));
   const Finished finished = run({"generate", "--model", folder.path(), "--ids", "5", "--max-new-tokens", "1"});
   EXPECT_EQ(finished.code, 0);
-  EXPECT_THAT(finished.err, HasSubstr("Unigram"));
+  EXPECT_THAT(finished.err, HasSubstr("WordLevel"));
 }
 
 }  // namespace

@@ -219,7 +219,11 @@ TEST(GgufConfig, Lfm2ConvolvesWhereThereAreNoHeads) {
   EXPECT_THAT(thrown(ErrorKind::kCorruptData, [] { config_of(lfm2({1, 2})); }), HasSubstr("layer 1 has another"));
   testing::GgufWriter file = lfm2({});
   file.keys[file.keys.size() - 2] = {"lfm2.attention.head_count_kv", 4, raw(2u)};
-  EXPECT_EQ(config_of(file)["layer_types"].dump(), R"(["full_attention","full_attention"])");
+  EXPECT_EQ(config_of(file)["num_key_value_heads"], 2);
+  EXPECT_THAT(ModelConfig::from_json(config_of(file), "x.gguf").layer_types,
+              ElementsAre(LayerType::kFullAttention, LayerType::kFullAttention));
+  file.keys[1] = {"lfm2.block_count", 10, raw(std::uint64_t{1} << 62)};  // one number for all: no list is made of it
+  EXPECT_THAT(refusal(file), HasSubstr("num_hidden_layers"));
 }
 
 TEST(GgufConfig, NeedsEverySize) {
