@@ -129,7 +129,7 @@ struct CodedProduct {
 
   /// The first rows wait for memory, and ask for weights this many bytes ahead: all lines of the block, or of the
   /// group.
-  static constexpr int kAhead = 2048;
+  static constexpr int kAhead = 4096;
   [[gnu::always_inline]] static void prefetch(const std::byte* from) {
     constexpr int kBytes = kCoded.block_groups == 1 ? Block::kBytes : Block::kGroupBytes;
     for (int i = 0; i < kBytes; i += 64) __builtin_prefetch(from + kAhead + i);
