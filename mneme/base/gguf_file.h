@@ -32,6 +32,8 @@ class GgufFile {
   GgufFile(std::span<const std::byte> bytes, const std::string& name);
 
   const std::string& name() const noexcept { return name_; }
+  /// The map that the tensors lie in; null for bytes that the caller keeps.
+  const std::shared_ptr<MappedFile>& file() const noexcept { return file_; }
   /// Keys as in the file ("general.architecture", "tokenizer.ggml.tokens"); arrays become JSON arrays.
   /// Strings that are not valid UTF-8 are kept byte for byte (they can be read, not dumped).
   const Json& metadata() const noexcept { return metadata_; }

@@ -13,7 +13,7 @@
 
 namespace mneme {
 
-MappedFile::MappedFile(const std::string& path, Access access) {
+MappedFile::MappedFile(const std::string& path, Access access) : access_(access) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // opening a pipe must not wait for a writer
   check(fd >= 0, ErrorKind::kIo, "cannot open {}: {}", path, std::strerror(errno));
   struct Closer {
@@ -35,10 +35,15 @@ MappedFile::~MappedFile() {
   if (data_) ::munmap(const_cast<std::byte*>(data_), size_);
 }
 
+void MappedFile::drop_pages() const noexcept {
+  if (data_ && access_ == Access::kReadOnly) ::madvise(const_cast<std::byte*>(data_), size_, MADV_DONTNEED);
+}
+
 MappedFile::MappedFile(MappedFile&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+    : access_(other.access_), data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(access_, other.access_);
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
   return *this;

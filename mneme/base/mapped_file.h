@@ -24,7 +24,12 @@ class MappedFile {
   std::string_view text() const noexcept { return {reinterpret_cast<const char*>(data_), size_}; }
   std::size_t size() const noexcept { return size_; }
 
+  /// Gives back the memory of what was read so far: it is read again where it is touched. Costs a system call, and
+  /// then a page fault for each page that is still needed. Private maps, which may hold what no file has, ignore it.
+  void drop_pages() const noexcept;
+
  private:
+  Access access_ = Access::kReadOnly;
   const std::byte* data_ = nullptr;
   std::size_t size_ = 0;
 };

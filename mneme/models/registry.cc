@@ -43,6 +43,7 @@ auto load(const std::string& path, ModelConfig config, Factory build, const Arit
   const DType dtype = arithmetic.dtype.value_or(config.dtype);
   config.fingerprint = fingerprint_of(config, weights, dtype, arithmetic.linear_as);
   auto model = build(config, weights, dtype, device);
+  weights.drop_pages();
   if (const std::vector<std::string> unused = weights.unused(); !unused.empty()) {
     warn(fmt::format("{}: {} tensors are not part of a {} model and were left out: {}{}", path, unused.size(),
                      config.model_type,

@@ -93,7 +93,7 @@ Weights Weights::open(const std::string& path, LinearAs linear_as) {
   if (fs::is_directory(status)) {
     const std::string single = path + "/model.safetensors", index = single + ".index.json";
     if (fs::exists(single, ignored)) {
-      weights.add_safetensors(std::make_shared<SafetensorsFile>(single));
+      weights.add_safetensors(SafetensorsFile(single));
     } else {
       check(fs::exists(index, ignored), ErrorKind::kIo,
             "{} has neither model.safetensors nor model.safetensors.index.json; save the model with save_pretrained",
@@ -103,7 +103,7 @@ Weights Weights::open(const std::string& path, LinearAs linear_as) {
   } else {
     check(path.ends_with(".gguf"), ErrorKind::kInvalidArgument,
           "{} is neither a folder with model.safetensors nor a .gguf file", path);
-    weights.add_gguf(std::make_shared<GgufFile>(path));
+    weights.add_gguf(GgufFile(path));
   }
   weights.apply_scales();
   for (auto& [name, entry] : weights.entries_) entry.tensor.linear_as = linear_as;
@@ -117,9 +117,9 @@ void Weights::add(Entry entry, const std::string& file) {
         "{}: the tensor {} was already given, by this file or by another of the model", file, printable(name));
 }
 
-void Weights::add_safetensors(const std::shared_ptr<const SafetensorsFile>& file) {
-  files_.push_back(file);
-  for (const SafetensorsFile::Tensor& tensor : file->tensors()) {
+void Weights::add_safetensors(const SafetensorsFile& file) {
+  files_.push_back(file.file());
+  for (const SafetensorsFile::Tensor& tensor : file.tensors()) {
     const auto storage = storage_of_dtype(tensor.dtype);
     add({.tensor = {.name = tensor.name,
                     .storage = storage.value_or(Storage::kFloat32),
@@ -127,7 +127,7 @@ void Weights::add_safetensors(const std::shared_ptr<const SafetensorsFile>& file
                     .data = tensor.data,
                     .row_order = {}},
          .unsupported_type = storage ? "" : tensor.dtype},
-        file->name());
+        file.name());
   }
 }
 
@@ -144,9 +144,9 @@ void Weights::add_shards(const std::string& folder, const std::string& index_pat
   }
   for (const auto& [shard, names] : names_of_shard) {
     check_shard_name(shard, index_path);
-    const auto file = std::make_shared<SafetensorsFile>(folder + "/" + shard);
+    const SafetensorsFile file(folder + "/" + shard);
     std::vector<std::string_view> present;
-    for (const SafetensorsFile::Tensor& tensor : file->tensors()) present.push_back(tensor.name);
+    for (const SafetensorsFile::Tensor& tensor : file.tensors()) present.push_back(tensor.name);
     std::ranges::sort(present);
     for (const std::string& name : names) {
       check(std::ranges::binary_search(present, name), ErrorKind::kCorruptData,
@@ -156,15 +156,15 @@ void Weights::add_shards(const std::string& folder, const std::string& index_pat
   }
 }
 
-void Weights::add_gguf(const std::shared_ptr<const GgufFile>& file) {
-  files_.push_back(file);
-  const Json& metadata = file->metadata();
-  const std::string architecture = json_string(metadata, "general.architecture", "", file->name());
-  const GgufNames names(architecture, file->name());
+void Weights::add_gguf(const GgufFile& file) {
+  files_.push_back(file.file());
+  const Json& metadata = file.metadata();
+  const std::string architecture = json_string(metadata, "general.architecture", "", file.name());
+  const GgufNames names(architecture, file.name());
   const auto head_count = [&](const char* key, std::int64_t fallback) {
-    return json_int(metadata, (architecture + ".attention." + key).c_str(), fallback, file->name());
+    return json_int(metadata, (architecture + ".attention." + key).c_str(), fallback, file.name());
   };
-  for (const GgufFile::Tensor& tensor : file->tensors()) {
+  for (const GgufFile::Tensor& tensor : file.tensors()) {
     const CheckpointName name = names(tensor.name);
     const auto storage = storage_of_ggml_type(tensor.type);
     Entry entry{.tensor = {.name = name.name,
@@ -179,12 +179,12 @@ void Weights::add_gguf(const std::shared_ptr<const GgufFile>& file) {
       const std::int64_t heads = queries ? n_heads : head_count("head_count_kv", n_heads);
       const std::int64_t rows = tensor.shape.empty() ? 1 : tensor.shape.front();
       check(heads > 0 && tensor.shape.size() <= 2 && rows <= INT32_MAX && rows % 2 == 0 && rows / 2 % heads == 0,
-            ErrorKind::kCorruptData, "{}: {} rows of {} do not divide into {} heads of an even size", file->name(),
-            rows, printable(tensor.name), heads);
+            ErrorKind::kCorruptData, "{}: {} rows of {} do not divide into {} heads of an even size", file.name(), rows,
+            printable(tensor.name), heads);
       entry.tensor.row_order = rows_by_halves(rows, heads);
     }
     if (name.depthwise && tensor.shape.size() == 2) entry.tensor.shape.insert(entry.tensor.shape.begin() + 1, 1);
-    add(std::move(entry), file->name());
+    add(std::move(entry), file.name());
   }
 }
 
@@ -253,6 +253,10 @@ std::int64_t Weights::fingerprint() const {
       text.append(reinterpret_cast<const char*>(tensor.data.data()) + begin, n);
   }
   return checksum(std::as_bytes(std::span(text)));
+}
+
+void Weights::drop_pages() const {
+  for (const auto& file : files_) file->drop_pages();
 }
 
 std::int64_t Weights::n_bytes() const {

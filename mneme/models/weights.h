@@ -11,6 +11,7 @@
 namespace mneme {
 
 class GgufFile;
+class MappedFile;
 class SafetensorsFile;
 
 /// All tensors of a model: a folder with model.safetensors or a sharded index, or a .gguf file.
@@ -42,6 +43,10 @@ class Weights {
   /// model, or of one that was trained on, differ. Reads a page or two of each tensor.
   std::int64_t fingerprint() const;
 
+  /// Gives back the memory of what was read of the files, which is read again where it is touched: once a model has
+  /// made its own of the tensors, the rows of its embedding are all that is.
+  void drop_pages() const;
+
   /// Bytes of all tensors as they are stored.
   std::int64_t n_bytes() const;
   /// Numbers in all tensors: the model's parameters.
@@ -55,14 +60,14 @@ class Weights {
   };
 
   void add(Entry entry, const std::string& file);
-  void add_safetensors(const std::shared_ptr<const SafetensorsFile>& file);
+  void add_safetensors(const SafetensorsFile& file);
   void add_shards(const std::string& folder, const std::string& index_path);
-  void add_gguf(const std::shared_ptr<const GgufFile>& file);
+  void add_gguf(const GgufFile& file);
   void apply_scales();
 
   std::string path_;
   std::unordered_map<std::string, Entry> entries_;
-  std::vector<std::shared_ptr<const void>> files_;
+  std::vector<std::shared_ptr<const MappedFile>> files_;
 };
 
 }  // namespace mneme

@@ -1,10 +1,12 @@
 #include "mneme/base/mapped_file.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -85,6 +87,34 @@ TEST_F(MappedFileTest, ClosesItsDescriptor) {
   const auto before = count();
   const MappedFile file(path);
   EXPECT_EQ(count(), before);
+}
+
+TEST_F(MappedFileTest, DroppedPagesAreReadAgain) {
+  const std::string path = write("file", std::string(1 << 20, 'x'));
+  const auto resident = [](const MappedFile& file) {
+    std::ifstream maps("/proc/self/smaps");
+    const auto address = fmt::format("{:x}-", reinterpret_cast<std::uintptr_t>(file.bytes().data()));
+    for (std::string line; std::getline(maps, line);) {
+      if (!line.starts_with(address)) continue;
+      while (std::getline(maps, line) && !line.starts_with("Rss:")) {
+      }
+      return std::stoi(line.substr(4));
+    }
+    return -1;
+  };
+  MappedFile file(path);
+  EXPECT_EQ(std::ranges::count(file.text(), 'x'), 1 << 20);
+  EXPECT_EQ(resident(file), 1024);
+  file.drop_pages();
+  EXPECT_EQ(resident(file), 0);
+  EXPECT_EQ(std::ranges::count(file.text(), 'x'), 1 << 20);
+}
+
+TEST_F(MappedFileTest, PrivatePagesAreKept) {
+  const MappedFile file(write("file", "abc"), MappedFile::Access::kPrivate);
+  const_cast<std::byte&>(file.bytes()[1]) = std::byte{'z'};
+  file.drop_pages();
+  EXPECT_EQ(file.text(), "azc");
 }
 
 TEST_F(MappedFileTest, RefusesAMissingFile) { expect_io_error(folder_ / "missing", "No such file"); }
