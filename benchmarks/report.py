@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Draws what peers/compare.py measured.
 
-    report.py build/bench/peers.json [--docs docs]
+    report.py build/bench/peers.json .. [--docs docs]
 
 Writes bench_decode.svg, bench_prefill.svg and bench_batch.svg to the folder, those that there are figures for, and
-prints a table: tokens a second of every contender, and how many times as fast Mneme is.
+prints a table: tokens a second of every contender, and how many times as fast Mneme is. Several files are one report:
+of the same model and machine, measured at different points.
 """
 import argparse
 import json
@@ -64,14 +65,20 @@ def table(results, what):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("results")
+    parser.add_argument("results", nargs="+")
     parser.add_argument("--docs", default="docs")
     options = parser.parse_args()
-    with open(options.results, encoding="utf-8") as file:
-        run = json.load(file)
+    runs = []
+    for path in options.results:
+        with open(path, encoding="utf-8") as file:
+            runs.append(json.load(file))
+    run = runs[0] | {"results": [r for one in runs for r in one["results"]]}
+    for path, one in zip(options.results, runs):
+        if (one["model"], one["machine"]) != (run["model"], run["machine"]):
+            sys.exit(f"{path} is of another model or machine than {options.results[0]}; draw them one by one")
     measures = [what for what in dict.fromkeys(r["measure"] for r in run["results"])]
     if not measures:
-        sys.exit(f"{options.results} holds no figures")
+        sys.exit(f"{', '.join(options.results)} holds no figures")
     subtitle = f"{run['model']}, {run['machine']['cpu']}, {run['machine']['threads']} threads; medians of interleaved rounds"
     for what in measures:
         print(table(run["results"], what) + "\n")

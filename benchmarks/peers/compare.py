@@ -178,13 +178,14 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--measure", default=",".join(MEASURES), help="of " + ", ".join(MEASURES))
     parser.add_argument("--points", help="instead of each measure's own, as in 512,2048")
-    parser.add_argument("--contenders", help="those whose names begin with one of these; all but float32 ones")
+    parser.add_argument("--contenders", help="what names begin with, or = and a whole name; all but float32 ones")
     parser.add_argument("--out", help="a JSON file for report.py")
     options = parser.parse_args()
     unknown = set(options.measure.split(",")) - set(MEASURES)
     names = [name for name in CONTENDERS if "float32" not in name]
     if options.contenders:
-        names = [name for name in CONTENDERS if name.startswith(tuple(options.contenders.split(",")))]
+        asked = options.contenders.split(",")
+        names = [name for name in CONTENDERS if f"={name}" in asked or name.startswith(tuple(asked))]
     if unknown or not names:
         sys.exit(f"nothing is called {', '.join(sorted(unknown)) or options.contenders}; see --help")
     with contextlib.closing(Workers(options)) as workers:

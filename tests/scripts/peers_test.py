@@ -65,6 +65,30 @@ class CompareTest(unittest.TestCase):
             self.assertEqual(len(result["all_ms"]), 3)
         self.check_report(run)
 
+    def test_names_are_beginnings_or_whole(self):
+        for asked, expected in (("llama.cpp f", {"llama.cpp flash"}), ("=llama.cpp,=mneme", {"llama.cpp", "mneme"})):
+            done = self.compare("--contenders", asked, "--measure", "decode", "--points", "8")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            gates = {json.loads(line)["gate"] for line in done.stdout.splitlines() if '"gate"' in line}
+            self.assertEqual(gates - {"mneme float32"}, expected)
+
+    def test_files_of_one_machine_are_one_report(self):
+        run = {"model": "m", "machine": {"cpu": "c", "threads": 2}, "gate": {}}
+        paths = []
+        for at, cpu in ((8, "c"), (64, "c"), (64, "other")):
+            paths.append(os.path.join(self.folder.name, f"{at}.{cpu}.json"))
+            results = [{"measure": "decode", "at": at, "contender": name, "ms": 2.0} for name in ("mneme", "llama.cpp")]
+            with open(paths[-1], "w", encoding="utf-8") as file:
+                json.dump(run | {"machine": {"cpu": cpu, "threads": 2}, "results": results}, file)
+        docs = self.folder.name
+        command = [sys.executable, BENCHMARKS / "report.py", "--docs", docs]
+        done = subprocess.run([*command, *paths[:2]], capture_output=True, text=True, check=True)
+        self.assertIn("| decode | 8 | 64 |", done.stdout)
+        self.assertTrue(os.path.exists(os.path.join(docs, "bench_decode.svg")))
+        done = subprocess.run([*command, *paths[1:]], capture_output=True, text=True, check=False)
+        self.assertIn("another model or machine", done.stderr)
+        self.assertNotEqual(done.returncode, 0)
+
     def check_report(self, run):
         text = report.table(run["results"], "decode")
         self.assertIn("| mneme | 500 | 500 |", text)
