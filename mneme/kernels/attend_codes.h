@@ -68,10 +68,11 @@ class CodesAttention {
   const std::byte* scales(int k) const noexcept { return tile(k) + (is_value(k) ? value_codes_ : key_codes_); }
 
   Job job(int k) const noexcept {
+    const int later = k + CodeProduct<L>::kMostTiles;
     return {.tile = tile(k),
             .next = tile(k + 1),
-            .next_scales = scales(k + CodeProduct<L>::kMostTiles),
-            .n_scale_bytes = is_value(k) ? value_bytes_ - value_codes_ : key_bytes_ - key_codes_};
+            .next_scales = scales(later),
+            .n_scale_bytes = is_value(later) ? value_bytes_ - value_codes_ : key_bytes_ - key_codes_};
   }
 
   void take_with_sinks() noexcept {

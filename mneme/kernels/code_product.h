@@ -58,7 +58,7 @@ class CodeProduct {
  private:
   using Words = typename L::Words;
   static constexpr int kRows = L::kDotRows < 4 ? L::kDotRows : 4;
-  static constexpr int kMostGroups = 64;  ///< that rows are rounded for at a time
+  static constexpr int kMostGroups = RoundedRows<L, 1, true>::kMostGroups;  ///< enough for any tile (is_multiplied)
   static constexpr std::int64_t kMostPanels = 8;
 
   /// A job of up to kRows rows and kMostPanels panels, whose scales are at a place of their own.

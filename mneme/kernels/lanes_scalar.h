@@ -128,7 +128,10 @@ struct LanesScalar {
   }
   /// The larger of |a| and |b|; anything where one is a NaN.
   static LanesScalar max_magnitude(LanesScalar a, LanesScalar b) {
-    return each([&](int i) { return std::fmax(std::fabs(a.v[i]), std::fabs(b.v[i])); });
+    return each([&](int i) {
+      const float x = std::fabs(a.v[i]), y = std::fabs(b.v[i]);
+      return x > y ? x : y;
+    });
   }
   static LanesScalar min(LanesScalar a, LanesScalar b) {
     return each([&](int i) { return a.v[i] < b.v[i] ? a.v[i] : b.v[i]; });

@@ -24,7 +24,7 @@ class RoundedRows {
   };
   static constexpr int kMostGroups = 64;
 
-  /// Returns its index. Groups added between two calls of `round` number at most kMostGroups.
+  /// Returns its index. At most kMostGroups can be added.
   int add(const Group& group) {
     has_usual_lengths_ = has_usual_lengths_ && group.n == 4 * kPanel;
     groups_[n_groups_] = group;

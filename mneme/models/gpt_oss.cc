@@ -45,14 +45,14 @@ ops::GroupedLinear load_gate_up(const Loader& load, const std::string& prefix, s
     return load.grouped(n, picked(both, std::move(order)),
                         at::cat({biases(load, gate, n, inner), biases(load, up, n, inner)}, 1));
   }
-  std::vector<std::int64_t> order;  // one tensor, in which they alternate
+  const std::string name = prefix + "gate_up_proj";
+  const at::Tensor bias = biases(load, name, n, 2 * inner);  // sizes are held against the file before they are trusted
+  std::vector<std::int64_t> order;                           // one tensor, in which they alternate
   for (std::int64_t e = 0; e < n; ++e) {
     for (const std::int64_t half : {0, 1}) {
       for (std::int64_t k = 0; k < inner; ++k) order.push_back((e * inner + k) * 2 + half);
     }
   }
-  const std::string name = prefix + "gate_up_proj";
-  const at::Tensor bias = biases(load, name, n, 2 * inner);
   return load.grouped(n, picked(matrices(load, name, n, 2 * inner, width), order),
                       bias.flatten().index_select(0, at::tensor(order).to(load.device)).view_as(bias));
 }

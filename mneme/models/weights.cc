@@ -157,13 +157,16 @@ void Weights::add_shards(const std::string& folder, const std::string& index_pat
 }
 
 void Weights::add_gguf(const GgufFile& file) {
+  is_gguf_ = true;
   files_.push_back(file.file());
   const Json& metadata = file.metadata();
   const std::string architecture = json_string(metadata, "general.architecture", "", file.name());
   const GgufNames names(architecture, file.name());
+  // Permuted tensors alone need them: in other files they may be lists, one number a layer.
   const auto head_count = [&](const char* key, std::int64_t fallback) {
     return json_int(metadata, (architecture + ".attention." + key).c_str(), fallback, file.name());
   };
+  std::optional<std::int64_t> n_heads, n_kv_heads;
   for (const GgufFile::Tensor& tensor : file.tensors()) {
     const CheckpointName name = names(tensor.name);
     const auto storage = storage_of_ggml_type(tensor.type);
@@ -173,10 +176,9 @@ void Weights::add_gguf(const GgufFile& file) {
                            .data = tensor.data,
                            .row_order = {}},
                 .unsupported_type = storage ? "" : ggml_type_name(tensor.type)};
-    if (name.permuted != CheckpointName::Heads::kNotPermuted) {
-      const std::int64_t n_heads = head_count("head_count", 0);
-      const bool queries = name.permuted == CheckpointName::Heads::kQuery;
-      const std::int64_t heads = queries ? n_heads : head_count("head_count_kv", n_heads);
+    if (storage && name.permuted != CheckpointName::Heads::kNotPermuted) {
+      if (!n_heads) n_heads = head_count("head_count", 0), n_kv_heads = head_count("head_count_kv", *n_heads);
+      const std::int64_t heads = name.permuted == CheckpointName::Heads::kQuery ? *n_heads : *n_kv_heads;
       const std::int64_t rows = tensor.shape.empty() ? 1 : tensor.shape.front();
       check(heads > 0 && tensor.shape.size() <= 2 && rows <= INT32_MAX && rows % 2 == 0 && rows / 2 % heads == 0,
             ErrorKind::kCorruptData, "{}: {} rows of {} do not divide into {} heads of an even size", file.name(), rows,
@@ -275,7 +277,8 @@ std::vector<const StoredTensor*> Weights::tensors() const {
 
 std::int64_t Weights::n_elements() const {
   return std::accumulate(entries_.begin(), entries_.end(), std::int64_t{0}, [](std::int64_t sum, const auto& item) {
-    return sum + item.second.tensor.rows() * item.second.tensor.columns();
+    const Entry& entry = item.second;  // shapes of unknown types are held against nothing
+    return entry.unsupported_type.empty() ? sum + entry.tensor.rows() * entry.tensor.columns() : sum;
   });
 }
 

@@ -24,7 +24,7 @@ class Weights {
   static Weights open(const std::string& path, LinearAs linear_as = LinearAs::kNumbers);
 
   /// Whether this is a .gguf file, whose converters change some numbers.
-  bool is_gguf() const { return path_.ends_with(".gguf"); }
+  bool is_gguf() const { return is_gguf_; }
 
   bool contains(const std::string& name) const { return entries_.contains(name); }
 
@@ -66,6 +66,7 @@ class Weights {
   void apply_scales();
 
   std::string path_;
+  bool is_gguf_ = false;
   std::unordered_map<std::string, Entry> entries_;
   std::vector<std::shared_ptr<const MappedFile>> files_;
 };

@@ -96,6 +96,11 @@ Json layer_facts(const LayerPlan& layer, const CachePlan& plan, bool is_static, 
   return facts;
 }
 
+/// Layers [first, end), as "2" or "2-5".
+std::string run_of(std::int64_t first, std::int64_t end) {
+  return end - first == 1 ? fmt::format("{}", first) : fmt::format("{}-{}", first, end - 1);
+}
+
 /// Layers that are alike, as "0-2, 4-6", in the order in which the first of them stand.
 Json layer_groups(const CachePlan& plan, bool is_static, bool cross) {
   std::vector<std::pair<Json, std::string>> groups;
@@ -104,7 +109,7 @@ Json layer_groups(const CachePlan& plan, bool is_static, bool cross) {
     for (last = first + 1; last < plan.layers.size(); ++last) {
       if (layer_facts(plan.layers[last], plan, is_static, cross) != facts) break;
     }
-    const std::string run = last - first == 1 ? fmt::format("{}", first) : fmt::format("{}-{}", first, last - 1);
+    const std::string run = run_of(static_cast<std::int64_t>(first), static_cast<std::int64_t>(last));
     const auto known = std::ranges::find(groups, facts, &std::pair<Json, std::string>::first);
     if (known == groups.end()) {
       groups.emplace_back(facts, run);
@@ -142,7 +147,7 @@ Json cache_plan(const CacheShape& shape, const CacheOptions& options, bool cross
 /// The layers behind the cache's own, which read what those hold.
 void add_readers(const ModelConfig& config, Json& plan, std::int64_t n_cached) {
   if (n_cached >= config.num_hidden_layers) return;
-  plan.push_back({{"layers", fmt::format("{}-{}", n_cached, config.num_hidden_layers - 1)},
+  plan.push_back({{"layers", run_of(n_cached, config.num_hidden_layers)},
                   {"kind", "reads the keys and values of an earlier layer"},
                   {"bytes_per_token", 0}});
 }

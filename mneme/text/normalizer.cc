@@ -54,8 +54,7 @@ class Precompiled final : public Normalizer {
     std::string out;
     out.reserve(text.text.size());
     for (const std::string_view grapheme : graphemes(text.text)) {
-      out += map_.replaced(grapheme);
-      check(out.size() <= limit, ErrorKind::kInvalidArgument,
+      check(map_.append(grapheme, limit, out), ErrorKind::kInvalidArgument,
             "\"precompiled_charsmap\" makes more than {} bytes of a text of {}", limit, text.text.size());
     }
     text.text = std::move(out);

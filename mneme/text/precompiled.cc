@@ -40,6 +40,8 @@ struct Unit {
   std::uint32_t value() const { return bits & ~(1u << 31); }
 };
 
+bool is_inside_character(char byte) { return (byte & 0xc0) == 0x80; }
+
 }  // namespace
 
 PrecompiledMap::PrecompiledMap(std::string_view base64, std::string_view file) {
@@ -52,6 +54,8 @@ PrecompiledMap::PrecompiledMap(std::string_view base64, std::string_view file) {
   trie_.resize(n_bytes / 4);
   std::memcpy(trie_.data(), bytes.data() + 4, n_bytes);
   texts_ = bytes.substr(4 + n_bytes);
+  check(to_valid_utf8(texts_) == texts_, ErrorKind::kCorruptData,
+        "{}: the replacements of \"precompiled_charsmap\" are not UTF-8", file);
 }
 
 std::optional<std::string_view> PrecompiledMap::replacement(std::string_view text) const {
@@ -66,21 +70,23 @@ std::optional<std::string_view> PrecompiledMap::replacement(std::string_view tex
     if (!here.has_value()) continue;
     // Parity: the shortest key counts, where SentencePiece takes the longest.
     const std::size_t begin = unit(at).value();
-    if (begin >= texts_.size()) return std::nullopt;
+    if (begin >= texts_.size() || is_inside_character(texts_[begin])) return std::nullopt;
     return std::string_view(texts_).substr(begin, texts_.find('\0', begin) - begin);
   }
   return std::nullopt;
 }
 
-std::string PrecompiledMap::replaced(std::string_view grapheme) const {
+bool PrecompiledMap::append(std::string_view grapheme, std::size_t limit, std::string& out) const {
   constexpr std::size_t kWhole = 6;  // bytes; Parity: longer graphemes are never looked up
-  if (const auto whole = grapheme.size() < kWhole ? replacement(grapheme) : std::nullopt) return std::string(*whole);
-  std::string out;
+  if (const auto whole = grapheme.size() < kWhole ? replacement(grapheme) : std::nullopt) {
+    out += *whole;
+    return out.size() <= limit;
+  }
   for_each_code_point(grapheme, [&](char32_t, std::size_t begin, std::size_t end) {
     const std::string_view character = grapheme.substr(begin, end - begin);
-    out += replacement(character).value_or(character);
+    if (out.size() <= limit) out += replacement(character).value_or(character);
   });
-  return out;
+  return out.size() <= limit;
 }
 
 }  // namespace mneme

@@ -13,12 +13,14 @@ namespace mneme {
 class PrecompiledMap {
  public:
   /// `base64`: the size of the trie in bytes (32 bits), the trie, texts that end with a zero byte.
-  /// Throws Error(kCorruptData) naming the file if it is no base64, or the trie is larger than the whole.
+  /// Throws Error(kCorruptData) naming the file if it is no base64, the trie is larger than the whole, or the texts
+  /// are not UTF-8.
   PrecompiledMap(std::string_view base64, std::string_view file);
 
-  /// What a grapheme becomes: as a whole, if it has less than six bytes and the table knows a key that it begins with;
-  /// otherwise character by character.
-  std::string replaced(std::string_view grapheme) const;
+  /// Appends what a grapheme becomes: as a whole, if it has less than six bytes and the table knows a key that it
+  /// begins with; otherwise character by character. Ends with the first that makes `out` longer than `limit`, and is
+  /// false then.
+  bool append(std::string_view grapheme, std::size_t limit, std::string& out) const;
 
  private:
   std::optional<std::string_view> replacement(std::string_view text) const;

@@ -8,13 +8,15 @@
 #include <utility>
 
 #include "mneme/base/error.h"
+#include "mneme/base/printable.h"
 #include "mneme/text/component.h"
 #include "mneme/text/utf8.h"
 
 namespace mneme {
 namespace {
 
-constexpr double kUnknownPenalty = 10;  // Parity: below the worst token, as in SentencePiece
+constexpr std::size_t kLongestToken = 65536;  // bytes: a text costs its length times that of what it has in common
+constexpr double kUnknownPenalty = 10;        // Parity: below the worst token, as in SentencePiece
 
 }  // namespace
 
@@ -24,7 +26,8 @@ Unigram::Unigram(Vocabulary vocabulary, std::vector<double> scores, const Unigra
         "the Unigram model's unk_id is {}, there are {} tokens", options_.unk_id.value_or(0), vocabulary_.id_limit());
   unknown_score_ = (scores_.empty() ? 0.0 : *std::ranges::min_element(scores_)) - kUnknownPenalty;
   for (TokenId id = 0; id < static_cast<TokenId>(vocabulary_.id_limit()); ++id) {
-    if (vocabulary_.has(id)) sorted_.push_back(id);
+    // Of tokens with one text the last is found, here as by `append`.
+    if (vocabulary_.has(id) && vocabulary_.find(vocabulary_.text(id)) == id) sorted_.push_back(id);
   }
   std::ranges::sort(sorted_, {}, [&](TokenId id) { return vocabulary_.text(id); });
   if (!options_.byte_fallback) return;
@@ -64,7 +67,8 @@ std::vector<Unigram::Node> Unigram::best_paths(std::string_view piece) const {
     });
     if (spelled) return;
     check(options_.unk_id || options_.byte_fallback, ErrorKind::kInvalidArgument,
-          "no token spells \"{}\", and the tokenizer has no unknown token", piece.substr(begin, end - begin));
+          "no token spells \"{}\", and the tokenizer has no unknown token",
+          printable(piece.substr(begin, end - begin)));
     offer(end, here + unknown_score_, options_.unk_id);
   });
   return nodes;
@@ -81,7 +85,7 @@ void Unigram::append(std::string_view text, std::vector<std::int64_t>& ids) cons
     return;
   }
   check(options_.unk_id.has_value(), ErrorKind::kInvalidArgument,
-        "no token spells \"{}\", and the tokenizer has no unknown token", text);
+        "no token spells \"{}\", and the tokenizer has no unknown token", printable(text));
   ids.push_back(*options_.unk_id);
 }
 
@@ -118,6 +122,9 @@ std::unique_ptr<Unigram> make_unigram(const Json& model, std::string_view name) 
       throw Error(ErrorKind::kCorruptData, "{}: token {} must be [text, score], it is {}", name, scores.size(),
                   excerpt(entry));
     }
+    check(entry[0].get_ref<const std::string&>().size() <= kLongestToken, ErrorKind::kCorruptData,
+          "{}: token {} has {} bytes, at most {} can be", name, scores.size(),
+          entry[0].get_ref<const std::string&>().size(), kLongestToken);
     vocabulary.add(entry[0].get_ref<const std::string&>(), std::ssize(scores));
     scores.push_back(entry[1].get<double>());
   }

@@ -16,7 +16,7 @@ struct UnigramOptions {
 };
 
 /// A unigram language model: the tokens of a piece are those whose scores sum to the most. Time is that of the piece
-/// times the tokens that begin at a character. Source: Kudo 2018, arXiv:1804.10959.
+/// times the bytes that some token has in common with it at a character. Source: Kudo 2018, arXiv:1804.10959.
 class Unigram final : public TokenModel {
  public:
   /// scores: by id, logarithms. Throws Error(kCorruptData) if unk_id is no token.

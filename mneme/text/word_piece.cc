@@ -1,5 +1,6 @@
 #include "mneme/text/word_piece.h"
 
+#include <set>
 #include <utility>
 
 #include "mneme/base/error.h"
@@ -12,31 +13,42 @@ WordPiece::WordPiece(Vocabulary vocabulary, WordPieceOptions options)
     : vocabulary_(std::move(vocabulary)), options_(std::move(options)), unk_id_(vocabulary_.find(options_.unk_token)) {
   check(unk_id_ != kNoToken, ErrorKind::kCorruptData, "the unknown token \"{}\" is not in the vocabulary",
         options_.unk_token);
+  std::set<std::size_t> sizes;
+  for (TokenId id = 0; id < static_cast<TokenId>(vocabulary_.id_limit()); ++id) {
+    if (vocabulary_.has(id)) sizes.insert(vocabulary_.text(id).size());
+  }
+  sizes_.assign(sizes.rbegin(), sizes.rend());
 }
 
 void WordPiece::encode(std::string_view piece, std::vector<std::int64_t>& ids) const {
-  std::vector<std::size_t> ends;  // of characters
-  for_each_code_point(piece, [&](char32_t, std::size_t, std::size_t end) { ends.push_back(end); });
   const std::size_t n_before = ids.size();
-  bool known = ends.size() <= options_.max_input_chars_per_word;
-  std::string text;
-  for (std::size_t start = 0, first = 0; known && start < piece.size();) {
-    std::size_t last = ends.size();
-    TokenId id = kNoToken;
-    for (; last > first && id == kNoToken; --last) {
-      text = start > 0 ? options_.continuing_subword_prefix : std::string();
-      text += piece.substr(start, ends[last - 1] - start);
-      id = vocabulary_.find(text);
-    }
-    known = id != kNoToken;
-    if (!known) break;
-    ids.push_back(id);
-    first = last + 1;
-    start = ends[last];
+  std::size_t n_characters = 0;
+  for_each_code_point(piece, [&](char32_t, std::size_t, std::size_t) { ++n_characters; });
+  bool known = n_characters <= options_.max_input_chars_per_word;
+  for (std::size_t start = 0; known && start < piece.size();) {
+    const std::size_t length = longest_token(piece, start, ids);
+    known = length > 0;
+    start += length;
   }
   if (known) return;
   ids.resize(n_before);
   ids.push_back(unk_id_);
+}
+
+std::size_t WordPiece::longest_token(std::string_view piece, std::size_t start, std::vector<std::int64_t>& ids) const {
+  const std::string_view prefix = start > 0 ? std::string_view(options_.continuing_subword_prefix) : "";
+  std::string text(prefix);
+  for (const std::size_t token_size : sizes_) {
+    if (token_size <= prefix.size() || token_size - prefix.size() > piece.size() - start) continue;
+    const std::size_t length = token_size - prefix.size(), end = start + length;
+    if (end < piece.size() && (piece[end] & 0xc0) == 0x80) continue;  // inside a character
+    text.replace(prefix.size(), std::string::npos, piece.substr(start, length));
+    if (const TokenId id = vocabulary_.find(text); id != kNoToken) {
+      ids.push_back(id);
+      return length;
+    }
+  }
+  return 0;
 }
 
 std::unique_ptr<WordPiece> make_word_piece(const Json& model, std::string_view name) {

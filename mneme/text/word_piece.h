@@ -17,7 +17,8 @@ struct WordPieceOptions {
 };
 
 /// The longest token that a piece begins with, then the longest of the rest, and so on; a piece of which a part is no
-/// token is unknown as a whole. Source: Devlin et al. 2018, arXiv:1810.04805.
+/// token is unknown as a whole. Time is that of the piece times the sizes that tokens have. Source: Devlin et al. 2018,
+/// arXiv:1810.04805.
 class WordPiece final : public TokenModel {
  public:
   /// Throws Error(kCorruptData) if unk_token is not in the vocabulary.
@@ -28,7 +29,11 @@ class WordPiece final : public TokenModel {
   void encode(std::string_view piece, std::vector<std::int64_t>& ids) const override;
 
  private:
+  /// Appends the longest token that the piece has at `start`. Returns its bytes of the piece, or 0.
+  std::size_t longest_token(std::string_view piece, std::size_t start, std::vector<std::int64_t>& ids) const;
+
   Vocabulary vocabulary_;
+  std::vector<std::size_t> sizes_;  ///< in bytes that some token has, the largest first: no other can match
   WordPieceOptions options_;
   TokenId unk_id_;
 };

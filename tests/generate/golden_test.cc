@@ -126,9 +126,14 @@ class GgufGoldenTest : public ::testing::TestWithParam<std::string> {};
 TEST_P(GgufGoldenTest, GreedyTextsAndLogitsAreTransformers) {
   const std::string path = testing::test_data("gguf/") + GetParam();
   std::vector<std::string> warnings;
-  set_warning_handler([&](const std::string& message) { warnings.push_back(message); });
-  const auto model = AutoModelForCausalLM::from_pretrained(path + ".gguf", {.dtype = at::kFloat});
-  set_warning_handler({});
+  std::shared_ptr<const CausalLM> model;
+  {
+    struct Restore {
+      ~Restore() { set_warning_handler({}); }
+    } restore;
+    set_warning_handler([&](const std::string& message) { warnings.push_back(message); });
+    model = AutoModelForCausalLM::from_pretrained(path + ".gguf", {.dtype = at::kFloat});
+  }
   EXPECT_THAT(warnings, ::testing::IsEmpty());
   const Json golden = read_json_file(path + ".json");
   EXPECT_EQ(golden.size(), 2u);

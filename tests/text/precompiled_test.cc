@@ -55,21 +55,46 @@ std::string small_table() {
   return blob(trie, std::string("A!\0\0", 4));
 }
 
+std::string replaced(const PrecompiledMap& map, std::string_view grapheme) {
+  std::string out;
+  EXPECT_TRUE(map.append(grapheme, 100, out));
+  return out;
+}
+
 TEST(PrecompiledMapTest, ReplacesGraphemesOrTheirCharacters) {
   const PrecompiledMap map(small_table(), "file");
-  EXPECT_EQ(map.replaced("a"), "A!");
-  EXPECT_EQ(map.replaced("bc"), "");
-  EXPECT_EQ(map.replaced("b"), "b");
-  EXPECT_EQ(map.replaced("bx"), "bx");
-  EXPECT_EQ(map.replaced("a\u0301"), "A!");                                // by a key that the grapheme begins with
-  EXPECT_EQ(map.replaced("a\u0301\u0301\u0301"), "A!\u0301\u0301\u0301");  // too long: character by character
-  EXPECT_EQ(map.replaced("d"), "d");
-  EXPECT_EQ(map.replaced(std::string_view("\0", 1)), std::string(1, '\0'));
+  EXPECT_EQ(replaced(map, "a"), "A!");
+  EXPECT_EQ(replaced(map, "bc"), "");
+  EXPECT_EQ(replaced(map, "b"), "b");
+  EXPECT_EQ(replaced(map, "bx"), "bx");
+  EXPECT_EQ(replaced(map, "a\u0301"), "A!");                                // by a key that the grapheme begins with
+  EXPECT_EQ(replaced(map, "a\u0301\u0301\u0301"), "A!\u0301\u0301\u0301");  // too long: character by character
+  EXPECT_EQ(replaced(map, "d"), "d");
+  EXPECT_EQ(replaced(map, std::string_view("\0", 1)), std::string(1, '\0'));
 }
 
 TEST(PrecompiledMapTest, AnEmptyTrieReplacesNothing) {
-  EXPECT_EQ(PrecompiledMap(blob({}, ""), "file").replaced("a"), "a");
-  EXPECT_EQ(PrecompiledMap(blob({~0u, ~0u}, "x"), "file").replaced("a"), "a");
+  EXPECT_EQ(replaced(PrecompiledMap(blob({}, ""), "file"), "a"), "a");
+  EXPECT_EQ(replaced(PrecompiledMap(blob({~0u, ~0u}, "x"), "file"), "a"), "a");
+}
+
+TEST(PrecompiledMapTest, StopsAtTheLimit) {
+  const PrecompiledMap map(small_table(), "file");
+  std::string marks = "e", out;
+  for (int i = 0; i < 100; ++i) marks += "\u0301";
+  EXPECT_FALSE(map.append(marks, 20, out));
+  EXPECT_LT(out.size(), 24u);
+}
+
+TEST(PrecompiledMapTest, NoReplacementBeginsInsideACharacter) {
+  std::vector<std::uint32_t> trie(1024);
+  trie[0] = 256u << 10;
+  const std::uint32_t at = 256 ^ 'a';
+  trie[at] = (at ^ 512u) << 10 | 1u << 8 | 'a';
+  trie[512] = 1u << 31 | 1;
+  EXPECT_EQ(replaced(PrecompiledMap(blob(trie, "é"), "file"), "a"), "a");
+  EXPECT_THAT(testing::thrown(ErrorKind::kCorruptData, [&] { PrecompiledMap(blob(trie, "\xf0"), "file"); }),
+              HasSubstr("file: the replacements of \"precompiled_charsmap\" are not UTF-8"));
 }
 
 TEST(PrecompiledMapTest, NamesWhatIsWrong) {

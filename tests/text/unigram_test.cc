@@ -29,6 +29,11 @@ TEST(UnigramTest, TheFirstOfEqualSumsStays) {
   EXPECT_EQ(encode(R"({"vocab": [["a", -1], ["ab", -2], ["b", -1]], "unk_id": null})", "ab"), (Ids{1}));
 }
 
+TEST(UnigramTest, OfTokensWithOneTextTheLastCounts) {
+  EXPECT_EQ(encode(R"({"vocab": [["u", 0], ["a", -1], ["a", -5], ["aa", -3]], "unk_id": 0})", "aa"), (Ids{3}));
+  EXPECT_EQ(encode(R"({"vocab": [["u", 0], ["a", -5], ["a", -1], ["aa", -3]], "unk_id": 0})", "aa"), (Ids{2, 2}));
+}
+
 TEST(UnigramTest, ARunOfUnknownCharactersIsOneToken) {
   const std::string model = R"({"vocab": [["<unk>", 0], ["a", -1], ["日本", -50]], "unk_id": 0})";
   EXPECT_EQ(encode(model, "xéya"), (Ids{0, 1}));
