@@ -267,6 +267,25 @@ TEST(Weights, NamesTensorAndTypeOfWhatGgufCannotRead) {
               ElementsAre(0, 2, 1, 3, 4, 6, 5, 7));
 }
 
+// Nothing holds the shape of such a tensor against the file: neither memory nor sums may follow it.
+TEST(Weights, TrustNoShapeOfAnUnknownType) {
+  const TempFolder folder;
+  testing::GgufWriter file = gguf("llama");
+  file.tensors = {{"blk.0.attn_q.weight", {1, 2'000'000'000}, 99},
+                  {"blk.1.attn_q.weight", {1ull << 40, 1ull << 20}, 99}};
+  const Weights weights = Weights::open(folder.write("m.gguf", file.str()));
+  EXPECT_TRUE(weights.contains("model.layers.0.self_attn.q_proj.weight"));
+  EXPECT_EQ(weights.n_elements(), 0);
+}
+
+TEST(Weights, AFolderIsNoGgufFileWhateverItIsCalled) {
+  const TempFolder folder;
+  std::filesystem::create_directory(folder.path() + "/x.gguf");
+  folder.write("x.gguf/model.safetensors", scalars({"a"}));
+  EXPECT_FALSE(Weights::open(folder.path() + "/x.gguf").is_gguf());
+  EXPECT_TRUE(Weights::open(folder.write("m.gguf", gguf("llama").str())).is_gguf());
+}
+
 TEST(Weights, RefusesGgufModelsThatMakeNoSense) {
   const TempFolder folder;
   EXPECT_THAT(refusal(ErrorKind::kUnsupported, folder.write("m.gguf", gguf("starcoder").str())),
