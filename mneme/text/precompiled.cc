@@ -52,7 +52,7 @@ PrecompiledMap::PrecompiledMap(std::string_view base64, std::string_view file) {
   check(bytes.size() >= 4 && n_bytes % 4 == 0 && n_bytes <= bytes.size() - 4, ErrorKind::kCorruptData,
         "{}: \"precompiled_charsmap\" of {} bytes has no room for a trie of {}", file, bytes.size(), n_bytes);
   trie_.resize(n_bytes / 4);
-  std::memcpy(trie_.data(), bytes.data() + 4, n_bytes);
+  if (n_bytes > 0) std::memcpy(trie_.data(), bytes.data() + 4, n_bytes);
   texts_ = bytes.substr(4 + n_bytes);
   check(to_valid_utf8(texts_) == texts_, ErrorKind::kCorruptData,
         "{}: the replacements of \"precompiled_charsmap\" are not UTF-8", file);

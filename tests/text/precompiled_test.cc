@@ -32,7 +32,7 @@ std::string blob(const std::vector<std::uint32_t>& trie, const std::string& text
   const auto n_bytes = static_cast<std::uint32_t>(4 * trie.size());
   std::string bytes(4 + n_bytes, '\0');
   std::memcpy(bytes.data(), &n_bytes, 4);
-  std::memcpy(bytes.data() + 4, trie.data(), n_bytes);
+  if (n_bytes > 0) std::memcpy(bytes.data() + 4, trie.data(), n_bytes);
   return base64(bytes + texts);
 }
 
