@@ -43,10 +43,10 @@ void Unigram::for_each_token_at(std::string_view text, Visit&& visit) const {
       const std::string_view token = vocabulary_.text(id);
       return token.size() > depth ? static_cast<int>(static_cast<unsigned char>(token[depth])) : -1;
     };
-    const auto range =
-        std::ranges::equal_range(first, last, static_cast<int>(static_cast<unsigned char>(text[depth])), {}, byte_of);
-    if (range.empty()) return;
-    first = range.begin(), last = range.end();
+    const int byte = static_cast<unsigned char>(text[depth]);
+    first = std::ranges::lower_bound(first, last, byte, {}, byte_of);
+    last = std::ranges::upper_bound(first, last, byte, {}, byte_of);
+    if (first == last) return;
     if (vocabulary_.text(*first).size() == depth + 1) visit(*first, depth + 1);
   }
 }
