@@ -30,29 +30,32 @@ at::Tensor biases(const Loader& load, const std::string& name, std::int64_t n, s
   return load.matrix(name + (load.weights.is_gguf() ? ".bias" : "_bias"), {n, out});
 }
 
-/// Ours are all gates and then all ups, expert by expert.
+/// Ours are all gates and then all ups, expert by expert; begin(expert, half) is where those of the file begin, `step`
+/// rows apart.
+template <class Begin>
+std::vector<std::int64_t> gates_first(std::int64_t n, std::int64_t inner, std::int64_t step, Begin begin) {
+  std::vector<std::int64_t> order;
+  for (std::int64_t e = 0; e < n; ++e) {
+    for (const std::int64_t half : {0, 1}) {
+      for (std::int64_t k = 0; k < inner; ++k) order.push_back(begin(e, half) + k * step);
+    }
+  }
+  return order;
+}
+
 ops::GroupedLinear load_gate_up(const Loader& load, const std::string& prefix, std::int64_t n, std::int64_t inner,
                                 std::int64_t width) {
   if (load.weights.is_gguf()) {  // two tensors
     const std::string gate = prefix + "gate_proj", up = prefix + "up_proj";
     const WeightRows both = joined({matrices(load, gate, n, inner, width), matrices(load, up, n, inner, width)});
-    std::vector<std::int64_t> order;
-    for (std::int64_t e = 0; e < n; ++e) {
-      for (const std::int64_t first : {e * inner, (n + e) * inner}) {
-        for (std::int64_t k = 0; k < inner; ++k) order.push_back(first + k);
-      }
-    }
-    return load.grouped(n, picked(both, std::move(order)),
+    const auto begin = [&](std::int64_t e, std::int64_t half) { return (half * n + e) * inner; };
+    return load.grouped(n, picked(both, gates_first(n, inner, 1, begin)),
                         at::cat({biases(load, gate, n, inner), biases(load, up, n, inner)}, 1));
   }
-  const std::string name = prefix + "gate_up_proj";
+  const std::string name = prefix + "gate_up_proj";          // one tensor, in which they alternate
   const at::Tensor bias = biases(load, name, n, 2 * inner);  // sizes are held against the file before they are trusted
-  std::vector<std::int64_t> order;                           // one tensor, in which they alternate
-  for (std::int64_t e = 0; e < n; ++e) {
-    for (const std::int64_t half : {0, 1}) {
-      for (std::int64_t k = 0; k < inner; ++k) order.push_back((e * inner + k) * 2 + half);
-    }
-  }
+  const auto begin = [&](std::int64_t e, std::int64_t half) { return e * inner * 2 + half; };
+  const std::vector<std::int64_t> order = gates_first(n, inner, 2, begin);
   return load.grouped(n, picked(matrices(load, name, n, 2 * inner, width), order),
                       bias.flatten().index_select(0, at::tensor(order).to(load.device)).view_as(bias));
 }

@@ -230,9 +230,11 @@ Json inspect(const InspectRequest& request) {
   result["model"].update(model_facts(config));
   const CacheShape shape = architecture.cache_shape(config, dtype, at::kCPU);
   result["cache"] = cache_plan(shape, cache_options);
-  if (!architecture.build_seq2seq) add_readers(config, result["cache"]["plan"], std::ssize(shape.layers));
-  if (architecture.build_seq2seq)
+  if (architecture.build_seq2seq) {
     result["cross_cache"] = cache_plan(cross_cache_shape_of(config, dtype, at::kCPU), cache_options, /*cross=*/true);
+  } else {
+    add_readers(config, result["cache"]["plan"], std::ssize(shape.layers));
+  }
   result["memory"] = memory;
   result["tokenizer"] = tokenizer_facts(request.model.path);
   result["machine"] = machine();

@@ -19,7 +19,7 @@ bool is_word_character(std::string_view text, std::size_t at) {
 
 std::size_t previous_character(std::string_view text, std::size_t at) {
   do --at;
-  while (at > 0 && (static_cast<unsigned char>(text[at]) & 0xc0) == 0x80);
+  while (at > 0 && continues_character(text[at]));
   return at;
 }
 

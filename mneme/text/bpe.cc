@@ -128,9 +128,7 @@ Bpe::Bpe(Vocabulary vocabulary, MergeTable merges, BpeOptions options)
     check(unk_ != kNoToken, ErrorKind::kCorruptData, "the unknown token \"{}\" is not in the vocabulary of {} tokens",
           *options_.unk_token, vocabulary_.size());
   }
-  if (options_.byte_fallback) {
-    for (int byte = 0; byte < 256; ++byte) byte_tokens_.push_back(vocabulary_.find(fmt::format("<0x{:02X}>", byte)));
-  }
+  if (options_.byte_fallback) byte_tokens_ = ByteTokens(vocabulary_);
 }
 
 void Bpe::encode(std::string_view piece, std::vector<std::int64_t>& ids) const {
@@ -170,22 +168,13 @@ std::vector<TokenId> Bpe::initial_tokens(std::string_view piece) const {
       return;
     }
     // Parity: byte tokens do not flush a pending unk token, which so comes after them.
-    if (options_.byte_fallback && append_bytes(character, tokens)) return;
+    if (byte_tokens_.append(character, tokens)) return;
     if (unk_ == kNoToken) return;
     if (!options_.fuse_unk) flush_unk();
     unk_pending = true;
   });
   flush_unk();
   return tokens;
-}
-
-bool Bpe::append_bytes(std::string_view character, std::vector<TokenId>& tokens) const {
-  const auto token = [&](char byte) { return byte_tokens_[static_cast<std::uint8_t>(byte)]; };
-  for (const char byte : character) {
-    if (token(byte) == kNoToken) return false;
-  }
-  for (const char byte : character) tokens.push_back(token(byte));
-  return true;
 }
 
 }  // namespace mneme

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "mneme/text/byte_token.h"
 #include "mneme/text/token_model.h"
 
 namespace mneme {
@@ -60,13 +61,12 @@ class Bpe final : public TokenModel {
 
  private:
   std::vector<TokenId> initial_tokens(std::string_view piece) const;
-  bool append_bytes(std::string_view character, std::vector<TokenId>& tokens) const;
 
   Vocabulary vocabulary_;
   MergeTable merges_;
   BpeOptions options_;
   TokenId unk_ = kNoToken;
-  std::vector<TokenId> byte_tokens_;  ///< by byte, if byte_fallback
+  ByteTokens byte_tokens_;  ///< if byte_fallback
 };
 
 }  // namespace mneme

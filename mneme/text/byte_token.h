@@ -1,9 +1,15 @@
 #pragma once
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <charconv>
 #include <optional>
 #include <string_view>
 #include <system_error>
+#include <vector>
+
+#include "mneme/text/vocabulary.h"
 
 namespace mneme {
 
@@ -15,5 +21,26 @@ inline std::optional<char> byte_of_token(std::string_view token) {
   if (error != std::errc() || end != token.data() + 5) return std::nullopt;
   return static_cast<char>(value);
 }
+
+/// A vocabulary's byte-fallback tokens. Without a vocabulary there are none.
+class ByteTokens {
+ public:
+  ByteTokens() = default;
+  explicit ByteTokens(const Vocabulary& vocabulary) {
+    for (int byte = 0; byte < 256; ++byte) ids_.push_back(vocabulary.find(fmt::format("<0x{:02X}>", byte)));
+  }
+
+  /// Appends the tokens of all bytes of a text and returns true, or none and false if one is not there.
+  template <class Id>
+  bool append(std::string_view text, std::vector<Id>& ids) const {
+    const auto id_of = [&](char byte) { return ids_[static_cast<unsigned char>(byte)]; };
+    if (ids_.empty() || std::ranges::any_of(text, [&](char byte) { return id_of(byte) == kNoToken; })) return false;
+    for (const char byte : text) ids.push_back(id_of(byte));
+    return true;
+  }
+
+ private:
+  std::vector<TokenId> ids_;  ///< by byte
+};
 
 }  // namespace mneme

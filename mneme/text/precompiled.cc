@@ -40,8 +40,6 @@ struct Unit {
   std::uint32_t value() const { return bits & ~(1u << 31); }
 };
 
-bool is_inside_character(char byte) { return (byte & 0xc0) == 0x80; }
-
 }  // namespace
 
 PrecompiledMap::PrecompiledMap(std::string_view base64, std::string_view file) {
@@ -70,7 +68,7 @@ std::optional<std::string_view> PrecompiledMap::replacement(std::string_view tex
     if (!here.has_value()) continue;
     // Parity: the shortest key counts, where SentencePiece takes the longest.
     const std::size_t begin = unit(at).value();
-    if (begin >= texts_.size() || is_inside_character(texts_[begin])) return std::nullopt;
+    if (begin >= texts_.size() || continues_character(texts_[begin])) return std::nullopt;
     return std::string_view(texts_).substr(begin, texts_.find('\0', begin) - begin);
   }
   return std::nullopt;

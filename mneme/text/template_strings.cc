@@ -5,6 +5,7 @@
 #include "mneme/text/template_fault.h"
 #include "mneme/text/template_format_spec.h"
 #include "mneme/text/template_text.h"
+#include "mneme/text/utf8.h"
 
 namespace mneme::jinja {
 namespace {
@@ -19,7 +20,7 @@ std::vector<std::string_view> split_words_right(std::string_view text, std::int6
     std::size_t start = text.size();
     while (start > 0) {
       std::size_t previous = start - 1;
-      while (previous > 0 && (static_cast<unsigned char>(text[previous]) & 0xC0) == 0x80) --previous;
+      while (previous > 0 && continues_character(text[previous])) --previous;
       std::size_t at = previous;
       if (is_space(next_code_point(text, at))) break;
       start = previous;

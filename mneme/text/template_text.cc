@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "mneme/text/utf8.h"
+
 namespace mneme::jinja {
 namespace {
 
@@ -238,7 +240,7 @@ std::string_view strip(std::string_view text, Side side, std::optional<std::stri
   if (sides & static_cast<int>(Side::kRight)) {
     while (!text.empty()) {
       std::size_t start = text.size() - 1;
-      while (start > 0 && (static_cast<unsigned char>(text[start]) & 0xC0) == 0x80) --start;
+      while (start > 0 && continues_character(text[start])) --start;
       std::size_t at = start;
       if (!drops(next_code_point(text, at))) break;
       text.remove_suffix(text.size() - start);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
-#include <numeric>
 #include <string>
 #include <utility>
 
@@ -18,6 +17,12 @@ namespace {
 constexpr std::size_t kLongestToken = 65536;  // bytes: a text costs its length times that of what it has in common
 constexpr double kUnknownPenalty = 10;        // Parity: below the worst token, as in SentencePiece
 
+void check_spelled(bool spelled, std::string_view text) {
+  if (spelled) return;
+  throw Error(ErrorKind::kInvalidArgument, "no token spells \"{}\", and the tokenizer has no unknown token",
+              printable(text));
+}
+
 }  // namespace
 
 Unigram::Unigram(Vocabulary vocabulary, std::vector<double> scores, const UnigramOptions& options)
@@ -30,8 +35,7 @@ Unigram::Unigram(Vocabulary vocabulary, std::vector<double> scores, const Unigra
     if (vocabulary_.has(id) && vocabulary_.find(vocabulary_.text(id)) == id) sorted_.push_back(id);
   }
   std::ranges::sort(sorted_, {}, [&](TokenId id) { return vocabulary_.text(id); });
-  if (!options_.byte_fallback) return;
-  for (int byte = 0; byte < 256; ++byte) byte_tokens_.push_back(vocabulary_.find(fmt::format("<0x{:02X}>", byte)));
+  if (options_.byte_fallback) byte_tokens_ = ByteTokens(vocabulary_);
 }
 
 /// Calls visit(id, length) for each token that the text begins with, the shortest first.
@@ -66,9 +70,7 @@ std::vector<Unigram::Node> Unigram::best_paths(std::string_view piece) const {
       spelled = spelled || length == end - begin;
     });
     if (spelled) return;
-    check(options_.unk_id || options_.byte_fallback, ErrorKind::kInvalidArgument,
-          "no token spells \"{}\", and the tokenizer has no unknown token",
-          printable(piece.substr(begin, end - begin)));
+    check_spelled(options_.unk_id || options_.byte_fallback, piece.substr(begin, end - begin));
     offer(end, here + unknown_score_, options_.unk_id);
   });
   return nodes;
@@ -79,13 +81,8 @@ void Unigram::append(std::string_view text, std::vector<std::int64_t>& ids) cons
     ids.push_back(id);
     return;
   }
-  const auto token = [&](char byte) { return byte_tokens_[static_cast<unsigned char>(byte)]; };
-  if (options_.byte_fallback && std::ranges::none_of(text, [&](char c) { return token(c) == kNoToken; })) {
-    for (const char byte : text) ids.push_back(token(byte));
-    return;
-  }
-  check(options_.unk_id.has_value(), ErrorKind::kInvalidArgument,
-        "no token spells \"{}\", and the tokenizer has no unknown token", printable(text));
+  if (byte_tokens_.append(text, ids)) return;
+  check_spelled(options_.unk_id.has_value(), text);
   ids.push_back(*options_.unk_id);
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "mneme/base/json.h"
+#include "mneme/text/byte_token.h"
 #include "mneme/text/token_model.h"
 
 namespace mneme {
@@ -46,7 +47,7 @@ class Unigram final : public TokenModel {
   UnigramOptions options_;
   double unknown_score_;
   std::vector<TokenId> sorted_;  ///< by text
-  std::vector<TokenId> byte_tokens_;
+  ByteTokens byte_tokens_;       ///< if byte_fallback
 };
 
 /// Builds the "model" of a tokenizer.json whose type is Unigram. Throws Error(kCorruptData) for missing or mistyped

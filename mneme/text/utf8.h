@@ -18,6 +18,9 @@ struct CodePoint {
 /// Source: the Unicode Standard, table 3-7, and its practice of replacing maximal subparts (section 3.9).
 CodePoint read_code_point(std::string_view text, std::size_t position) noexcept;
 
+/// Whether a byte of valid UTF-8 continues a character.
+constexpr bool continues_character(char byte) noexcept { return (static_cast<unsigned char>(byte) & 0xc0) == 0x80; }
+
 /// Appends one code point (at most U+10FFFF).
 void append_utf8(std::string& text, char32_t code_point);
 

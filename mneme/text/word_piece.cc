@@ -41,7 +41,7 @@ std::size_t WordPiece::longest_token(std::string_view piece, std::size_t start, 
   for (const std::size_t token_size : sizes_) {
     if (token_size <= prefix.size() || token_size - prefix.size() > piece.size() - start) continue;
     const std::size_t length = token_size - prefix.size(), end = start + length;
-    if (end < piece.size() && (piece[end] & 0xc0) == 0x80) continue;  // inside a character
+    if (end < piece.size() && continues_character(piece[end])) continue;
     text.replace(prefix.size(), std::string::npos, piece.substr(start, length));
     if (const TokenId id = vocabulary_.find(text); id != kNoToken) {
       ids.push_back(id);

@@ -2,26 +2,17 @@
 // `mneme inspect` shows, and against bfloat16.
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <string>
 
 #include "mneme/cache/cache.h"
 #include "tests/support/matrix.h"
+#include "tests/support/process_memory.h"
 
 namespace mneme {
 namespace {
 
 using testing::Matrix;
-
-/// Private memory of this process that is in use.
-double resident_bytes() {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.starts_with("RssAnon:")) return 1024 * std::stod(line.substr(8));
-  }
-  ADD_FAILURE() << "the system does not tell";
-  return 0;
-}
+using testing::resident_bytes;
 
 struct Kind {
   const char* name;

@@ -3,16 +3,17 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <fstream>
 #include <string>
 
 #include "mneme/cache/presets.h"
 #include "tests/generate/golden.h"
 #include "tests/support/files.h"
+#include "tests/support/process_memory.h"
 
 namespace mneme {
 namespace {
 
+using testing::resident_bytes;
 using testing::some_ids;
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -20,16 +21,6 @@ constexpr bool kSanitized = true;  // sanitizers have memory of their own
 #else
 constexpr bool kSanitized = false;
 #endif
-
-/// Private memory of this process that is in use.
-double resident_bytes() {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.starts_with("RssAnon:")) return 1024 * std::stod(line.substr(8));
-  }
-  ADD_FAILURE() << "the system does not tell";
-  return 0;
-}
 
 /// A golden model that takes long texts.
 std::shared_ptr<const CausalLM> long_model(const std::string& name) {
