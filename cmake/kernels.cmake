@@ -6,7 +6,7 @@ set(_isa_avx2 -mavx2 -mfma -mf16c)
 # -Wno-maybe-uninitialized, -Wno-uninitialized: GCC 12 warns of its own _mm512_undefined_ps (GCC bug 105593).
 set(_isa_avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c -Wno-maybe-uninitialized -Wno-uninitialized)
 set(_isa_avx512vnni ${_isa_avx512} -mavx512vnni)
-set(_isa_amx ${_isa_avx512vnni} -mamx-tile -mamx-bf16 -mamx-int8)
+set(_isa_amx ${_isa_avx512vnni} -mavx512bf16 -mamx-tile -mamx-bf16 -mamx-int8)
 set(MNEME_ISAS scalar)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   list(APPEND MNEME_ISAS avx2 avx512 avx512vnni amx)

@@ -45,7 +45,7 @@ class CodesAttention {
       n_ = attention_.n_parts();
       next_run_ = block < end ? tiles_of(block) : nullptr;
       score();
-      for (int i = 0; i < n_; ++i) attention_.soften(attention_.part(i));
+      attention_.soften();
       add_values();
     }
   }

@@ -52,7 +52,10 @@ class Attention {
   };
 
   Attention(const AttendArgs& args, float* states) noexcept
-      : args_(args), states_(states), most_parts_(kMaxAttendRows / (args.n_rows > 0 ? args.n_rows : 1)) {
+      : args_(args),
+        states_(states),
+        has_terms_(args.softcap != 0 || args.bias.table),
+        most_parts_(kMaxAttendRows / (args.n_rows > 0 ? args.n_rows : 1)) {
     for (std::int64_t r = 0; r < args.n_rows; ++r) query_[r] = args.first_query + (args.first_row + r) / args.group;
   }
 
@@ -84,7 +87,7 @@ class Attention {
   /// The run, of one block whose raw tiles lie elsewhere.
   void take_raw(const std::byte* tiles) noexcept {
     score(parts_[0], tiles);
-    soften(parts_[0]);
+    soften();
     add_values(parts_[0], tiles + raw_key_bytes());
   }
 
@@ -95,7 +98,7 @@ class Attention {
 
   /// scores = q k^T
   void score(const Part& part, const std::byte* keys) noexcept {
-    Format::product({.x = static_cast<const std::byte*>(args_.q) + part.begin * args_.q_stride,
+    format_.product({.x = static_cast<const std::byte*>(args_.q) + part.begin * args_.q_stride,
                      .x_stride = args_.q_stride,
                      .panels = keys,
                      .y = scores(part),
@@ -105,11 +108,31 @@ class Attention {
                      .n_panels = part.n_slots / kPanel});
   }
 
-  /// scores become p.
-  void soften(const Part& part) noexcept {
-    for (std::int64_t r = part.begin; r < part.end; ++r) {
-      if (!visible_[part.first + r].empty()) soften(part, r);
+  /// The run's scores become p.
+  void soften() noexcept {
+    Row rows[kTogether];
+    int n = 0;
+    const auto soften_waiting = [&] {
+      if (n) with_constant<kTogether>(n, [&]<int R>() { soften_plain<R>(rows); });
+      n = 0;
+    };
+    for (int i = 0; i < n_parts_; ++i) {
+      const Part& part = parts_[i];
+      for (std::int64_t r = part.begin; r < part.end; ++r) {
+        const VisibleSlots& visible = visible_[part.first + r];
+        if (visible.empty()) continue;
+        const bool is_plain = visible.first == 0 && visible.last == kBlockTokens && !has_terms_;
+        if (!is_plain) soften_waiting();
+        rows[n++] = {.index = part.first + r, .state = state_of(r)};
+        if (!is_plain) {
+          soften_masked(part, r);
+          n = 0;
+        } else if (n == kTogether) {
+          soften_waiting();
+        }
+      }
     }
+    soften_waiting();
   }
 
   /// O = fma(O, c, p v)
@@ -124,7 +147,7 @@ class Attention {
     const std::int64_t n_panels = round_up(args_.value_dim, kPanel) / kPanel;
     for (std::int64_t panel = 0; panel < n_panels; panel += at_once) {
       const std::int64_t n = n_panels - panel < at_once ? n_panels - panel : at_once;
-      Format::product({.x = prepared_bytes ? static_cast<const void*>(rounded_) : scores(part),
+      format_.product({.x = prepared_bytes ? static_cast<const void*>(rounded_) : scores(part),
                        .x_stride = prepared_bytes ? prepared_bytes : kBlockTokens * std::int64_t{sizeof(float)},
                        .panels = values + panel * panel_bytes(Format::kFormat, kBlockTokens),
                        .y = products(part, n),
@@ -156,6 +179,7 @@ class Attention {
 
  private:
   static constexpr int kVectors = kBlockTokens / 16;
+  static constexpr int kTogether = L::kSoftRows;  ///< rows whose scores the registers hold
 
   float* state_of(std::int64_t row) noexcept { return states_ + row * attend_state_floats(args_.value_dim); }
 
@@ -170,7 +194,7 @@ class Attention {
       score(parts_[i], tile(i));
       ask_for(i + 1 < n_parts_ ? tile(i + 1) : tile(0) + key_bytes);
     }
-    for (int i = 0; i < n_parts_; ++i) soften(parts_[i]);
+    soften();
     for (int i = 0; i < n_parts_; ++i) {
       if (i + 1 < n_parts_) ask_for(tile(i + 1) + key_bytes);
       add_values(parts_[i], tile(i) + key_bytes);
@@ -201,30 +225,72 @@ class Attention {
     for (int line = 0; line < 32; ++line) __builtin_prefetch(tile + 64 * line);
   }
 
-  /// scores become p; updates m and l; remembers c.
-  void soften(const Part& part, std::int64_t r) noexcept {
-    const VisibleSlots& visible = visible_[part.first + r];
-    float* const scores = scores_ + (part.first + r) * kBlockTokens;
-    const bool sees_all = visible.first == 0 && visible.last == kBlockTokens;
-    L x[kVectors];
-    if (sees_all && args_.softcap == 0 && !args_.bias.table) {
-      for (int v = 0; v < kVectors; ++v) x[v] = L::load(scores + 16 * v) * L::set1(args_.scale);
+  /// A row of a part: where its scores and correction are, and its state.
+  struct Row {
+    std::int64_t index;
+    float* state;
+  };
+
+  /// Rows that see whole blocks. What crosses the lanes of a register does so for several of them at once.
+  template <int R>
+  [[gnu::noinline]] void soften_plain(const Row* rows) noexcept {
+    const L scale = L::set1(args_.scale);
+    L x[R][kVectors];
+#pragma GCC unroll 4
+    for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) x[r][v] = L::load(scores_ + rows[r].index * kBlockTokens + 16 * v) * scale;
+    }
+    soften<R>(rows, x);
+  }
+
+  [[gnu::noinline]] void soften_masked(const Part& part, std::int64_t r) noexcept {
+    const Row row{.index = part.first + r, .state = state_of(r)};
+    L x[1][kVectors];
+    mask(part, r, x[0]);
+    soften<1>(&row, x);
+  }
+
+  /// crossed[r] = one(lanes[r]), which `all` does for R of them.
+  template <int R, class All, class One>
+  [[gnu::always_inline]] static void across(const L (&lanes)[R], float (&crossed)[16], All all, One one) noexcept {
+    if constexpr (R == 1) {
+      crossed[0] = one(lanes[0]);
     } else {
-      mask(part, r, x);
+      all(lanes).store(crossed);
     }
-    float* state = state_of(r);
-    const float largest = L::max(L::max(x[0], x[1]), L::max(x[2], x[3])).largest();
-    const float maximum = largest > state[0] ? largest : state[0];
-    for (int v = 0; v < kVectors; ++v) {
-      x[v] = exp<L, false>(x[v] - L::set1(maximum));
-      x[v].store(scores + 16 * v);
+  }
+
+  /// x become p; updates m and l, row after row; remembers c.
+  template <int R>
+  [[gnu::always_inline]] void soften(const Row* rows, L (&x)[R][kVectors]) noexcept {
+    L lanes[R];
+    float crossed[16];
+#pragma GCC unroll 4
+    for (int r = 0; r < R; ++r) lanes[r] = L::max(L::max(x[r][0], x[r][1]), L::max(x[r][2], x[r][3]));
+    across<R>(
+        lanes, crossed, [](const L* of) { return L::template largest<R>(of); }, [](L of) { return of.largest(); });
+#pragma GCC unroll 4
+    for (int r = 0; r < R; ++r) {
+      float* const state = rows[r].state;
+      const float before = state[0], maximum = crossed[r] > before ? crossed[r] : before;
+      // Mostly an earlier block has the largest score, and exp(0) is 1.
+      corrections_[rows[r].index] = maximum == before ? L::set1(1.0f) : exp<L, false>(L::set1(before - maximum));
+      state[0] = maximum;
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) {
+        x[r][v] = exp<L, false>(x[r][v] - L::set1(maximum));
+        x[r][v].store(scores_ + rows[r].index * kBlockTokens + 16 * v);
+      }
+      lanes[r] = (x[r][0] + x[r][1]) + (x[r][2] + x[r][3]);
     }
-    const float sum = ((x[0] + x[1]) + (x[2] + x[3])).sum();
-    // Mostly an earlier block has the largest score, and exp(0) is 1.
-    const L correction = maximum == state[0] ? L::set1(1.0f) : exp<L, false>(L::set1(state[0] - maximum));
-    corrections_[part.first + r] = correction;
-    state[1] = __builtin_fmaf(state[1], correction.first(), sum);
-    state[0] = maximum;
+    across<R>(
+        lanes, crossed, [](const L* of) { return L::template sums<R>(of); }, [](L of) { return of.sum(); });
+#pragma GCC unroll 4
+    for (int r = 0; r < R; ++r) {
+      float* const state = rows[r].state;
+      state[1] = __builtin_fmaf(state[1], corrections_[rows[r].index].first(), crossed[r]);
+    }
   }
 
   /// x = mask(softcap(scale q k^T) + bias)
@@ -258,6 +324,8 @@ class Attention {
 
   const AttendArgs& args_;
   float* states_;
+  [[no_unique_address]] Format format_;
+  const bool has_terms_;  ///< of scores, besides q k^T
   const std::int64_t most_parts_;
   int n_parts_ = 0;
   Part parts_[kMaxAttendRows];

@@ -22,9 +22,9 @@ struct Registers {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
 };
 
-Registers cpuid(unsigned leaf) {
+Registers cpuid(unsigned leaf, unsigned subleaf = 0) {
   Registers r;
-  __get_cpuid_count(leaf, 0, &r.eax, &r.ebx, &r.ecx, &r.edx);
+  __get_cpuid_count(leaf, subleaf, &r.eax, &r.ebx, &r.ecx, &r.edx);
   return r;
 }
 
@@ -63,6 +63,7 @@ void append_vector_tables(std::vector<const Table*>& tables) {
   tables.push_back(&kAvx512Table);
   if (!has(extended.ecx, {11})) return;  // VNNI
   tables.push_back(&kAvx512VnniTable);
+  if (!has(cpuid(7, 1).eax, {5})) return;                                                       // AVX512_BF16
   if (!has(saved, {17, 18}) || !has(extended.edx, {22, 24, 25}) || !tiles_permitted()) return;  // BF16, TILE, INT8
   tables.push_back(&kAmxTable);
 }

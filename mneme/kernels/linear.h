@@ -17,7 +17,8 @@ void linear(const LinearArgs& args) noexcept {
                       .n_rows = args.n_rows,
                       .inner = args.inner,
                       .n_panels = n_whole};
-  Format::product(product);
+  Format format;
+  format.product(product);
 
   if (rest) {
     constexpr std::int64_t kRows = 64;
@@ -29,7 +30,7 @@ void linear(const LinearArgs& args) noexcept {
     for (std::int64_t m = 0; m < args.n_rows; m += kRows) {
       product.x = static_cast<const std::byte*>(args.x) + m * args.x_stride;
       product.n_rows = args.n_rows - m < kRows ? args.n_rows - m : kRows;
-      Format::product(product);
+      format.product(product);
       for (std::int64_t r = 0; r < product.n_rows; ++r) {
         L::load(last + r * kPanel)
             .store_first(args.y + (m + r) * args.y_stride + n_whole * kPanel, static_cast<int>(rest));

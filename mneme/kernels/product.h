@@ -13,7 +13,7 @@
 ///   static constexpr DType kFormat;                           // CodedProduct<L, ..>: a WeightFormat
 ///   static std::int64_t prepared_bytes(std::int64_t inner);   // 0: product reads float32 rows as they are
 ///   static void prepare(const float* x, std::int64_t x_stride, std::int64_t n_rows, std::int64_t inner, void* out);
-///   static void product(const ProductArgs& args);
+///   void product(const ProductArgs& args);                    // static where nothing is kept between products
 ///
 /// `prepare` writes row r at out + r * prepared_bytes(inner), 64-byte aligned if out is.
 /// Everything here is a template over L, so that code compiled for one instruction set is never linked into another.

@@ -82,28 +82,48 @@ struct AmxCodedProduct : CodedProduct<L, kStored> {
     const auto* row_scales = x + args.inner + k / kRowGroup * 4;
     const std::int64_t to_sums = args.inner / kRowGroup * 4;
     float* y = args.y + m * args.y_stride + p * kPanel;
+    // What is stored at the end would wait for memory, and all stores after it.
+    for (int r = 0; r < kTile; ++r) __builtin_prefetch(y + r * args.y_stride, 1);
     L total[kTile];
+#pragma GCC unroll 16
     for (int r = 0; r < kTile; ++r) total[r] = k ? L::load(y + r * args.y_stride) : L::zero();
-    alignas(64) std::int32_t sums[kTile * kPanel];
-    for (std::int64_t g = 0; g < n / kGroup; ++g) {
-      Tiles::template load<4>(x + k + g * kGroup, args.x_stride);
-      Tiles::template load<6>(unpacked.codes + g * kGroup * kPanel, 64);
-      Tiles::template zero<0>();
-      Tiles::template dot_bytes<0, 4, 6>();
-      Tiles::template store<0>(sums, 64);
+    const auto multiply = [&]<int T>(std::int64_t g) __attribute__((always_inline)) {
+      Tiles::template load<4 + T>(x + k + g * kGroup, args.x_stride);
+      Tiles::template load<6 + T>(unpacked.codes + g * kGroup * kPanel, 64);
+      Tiles::template zero<T>();
+      Tiles::template dot_bytes<T, 4 + T, 6 + T>();
+    };
+    const auto join = [&]<int T>(std::int64_t g) __attribute__((always_inline)) {
+      alignas(64) std::int32_t sums[kTile * kPanel];
+      Tiles::template store<T>(sums, 64);
       const L scale = L::load(unpacked.scales + g * kPanel);
       const std::byte* of_group = row_scales + g * kGroup / kRowGroup * 4;
+#pragma GCC unroll 16
       for (int r = 0; r < kTile; ++r) {
         const L sum = Words::load(sums + r * kPanel).to_floats();
         total[r] = L::fma(sum, scale * broadcast(of_group + r * args.x_stride), total[r]);
       }
       if constexpr (kCoded.has_min) {
         const L min = L::load(unpacked.mins + g * kPanel);
+#pragma GCC unroll 16
         for (int r = 0; r < kTile; ++r) {
           total[r] = L::fma(min, broadcast(of_group + to_sums + r * args.x_stride), total[r]);
         }
       }
+    };
+    const std::int64_t n_groups = n / kGroup;
+    multiply.template operator()<0>(0);
+    std::int64_t g = 0;
+    for (; g + 2 < n_groups; g += 2) {
+      multiply.template operator()<1>(g + 1);
+      join.template operator()<0>(g);
+      multiply.template operator()<0>(g + 2);
+      join.template operator()<1>(g + 1);
     }
+    if (g + 1 < n_groups) multiply.template operator()<1>(g + 1);
+    join.template operator()<0>(g);
+    if (g + 1 < n_groups) join.template operator()<1>(g + 1);
+#pragma GCC unroll 16
     for (int r = 0; r < kTile; ++r) total[r].store(y + r * args.y_stride);
   }
 

@@ -92,7 +92,9 @@ struct FakeTiles {
     }
   }
 
-  static bool released() { return tiles[0].rows == 0; }
+  static void to_bfloat16(const float* from, std::uint16_t* to) {
+    for (int i = 0; i < 16; ++i) to[i] = mneme::to_bfloat16(flush(from[i]));
+  }
 
  private:
   static inline thread_local FakeTile tiles[8];

@@ -170,6 +170,7 @@ TEST(Product, LongerThanOneBlockGivesTheSpecifiedBits) {
     for (const std::int64_t inner : {255, 256, 257, 511, 512, 513, 1024}) {
       expect_specified(Layer(format, 1, inner, 33));
       expect_specified(Layer(format, 14, inner, 33));
+      expect_specified(Layer(format, inner % 2 ? 70 : 85, inner, 33));  // more tiles of rows than one
     }
     expect_specified(Layer(format, 97, 300, 17));
     expect_specified(Layer(format, 260, 40, 33));
