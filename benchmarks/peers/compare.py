@@ -186,8 +186,11 @@ def main():
     if options.contenders:
         asked = options.contenders.split(",")
         names = [name for name in CONTENDERS if f"={name}" in asked or name.startswith(tuple(asked))]
-    if unknown or not names:
-        sys.exit(f"nothing is called {', '.join(sorted(unknown)) or options.contenders}; see --help")
+        unknown |= {name for name in asked
+                    if not any(known.startswith(name) or name == f"={known}" for known in CONTENDERS)}
+    if unknown:
+        known = f"{', '.join(MEASURES)} of {', '.join(CONTENDERS)}"
+        sys.exit(f"nothing is called {', '.join(sorted(unknown))}; there are {known}")
     with contextlib.closing(Workers(options)) as workers:
         agreeing = gate(workers, names)
         results = []

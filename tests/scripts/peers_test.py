@@ -103,10 +103,11 @@ class CompareTest(unittest.TestCase):
             self.assertEqual("mneme float32" in names, named, done.stdout)
 
     def test_unknown_names_are_refused(self):
-        for arguments in (("--contenders", "nobody"), ("--measure", "sleep")):
+        for arguments, unknown in ((("--contenders", "nobody"), "nobody"), (("--measure", "sleep"), "sleep"),
+                                   (("--contenders", "=mneme,=mneme int8"), "=mneme int8")):
             done = self.compare(*arguments)
             self.assertEqual(done.returncode, 1)
-            self.assertIn("nothing is called", done.stderr)
+            self.assertIn(f"nothing is called {unknown};", done.stderr)
 
 
 class RandomModelTest(unittest.TestCase):
