@@ -82,8 +82,6 @@ struct AmxCodedProduct : CodedProduct<L, kStored> {
     const auto* row_scales = x + args.inner + k / kRowGroup * 4;
     const std::int64_t to_sums = args.inner / kRowGroup * 4;
     float* y = args.y + m * args.y_stride + p * kPanel;
-    // What is stored at the end would wait for memory, and all stores after it.
-    for (int r = 0; r < kTile; ++r) __builtin_prefetch(y + r * args.y_stride, 1);
     L total[kTile];
 #pragma GCC unroll 16
     for (int r = 0; r < kTile; ++r) total[r] = k ? L::load(y + r * args.y_stride) : L::zero();
