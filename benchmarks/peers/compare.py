@@ -184,13 +184,13 @@ def main():
     unknown = set(options.measure.split(",")) - set(MEASURES)
     names = [name for name in CONTENDERS if "float32" not in name]
     if options.contenders:
-        asked = options.contenders.split(",")
-        names = [name for name in CONTENDERS if f"={name}" in asked or name.startswith(tuple(asked))]
-        unknown |= {name for name in asked
-                    if not any(known.startswith(name) or name == f"={known}" for known in CONTENDERS)}
+        chosen = {asked: [name for name in CONTENDERS if name.startswith(asked) or asked == f"={name}"]
+                  for asked in options.contenders.split(",")}
+        names = [name for name in CONTENDERS if any(name in some for some in chosen.values())]
+        unknown |= {asked for asked, some in chosen.items() if not some}
     if unknown:
-        known = f"{', '.join(MEASURES)} of {', '.join(CONTENDERS)}"
-        sys.exit(f"nothing is called {', '.join(sorted(unknown))}; there are {known}")
+        offered = f"{', '.join(MEASURES)} of {', '.join(CONTENDERS)}"
+        sys.exit(f"nothing is called {', '.join(sorted(unknown))}; there are {offered}")
     with contextlib.closing(Workers(options)) as workers:
         agreeing = gate(workers, names)
         results = []

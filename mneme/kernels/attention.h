@@ -3,7 +3,7 @@
 #include <type_traits>
 
 #include "mneme/kernels/attention_states.h"
-#include "mneme/kernels/product.h"
+#include "mneme/kernels/tiles.h"
 
 /// Attention over blocks with a running softmax (Milakov & Gimelshein 2018, arXiv:1805.02867; Dao et al. 2022,
 /// arXiv:2205.14135). A row's state is (m, l, O); each block that it sees, in order, does
@@ -52,10 +52,7 @@ class Attention {
   };
 
   Attention(const AttendArgs& args, float* states) noexcept
-      : args_(args),
-        states_(states),
-        has_terms_(args.softcap != 0 || args.bias.table),
-        most_parts_(kMaxAttendRows / (args.n_rows > 0 ? args.n_rows : 1)) {
+      : args_(args), states_(states), most_parts_(kMaxAttendRows / (args.n_rows > 0 ? args.n_rows : 1)) {
     for (std::int64_t r = 0; r < args.n_rows; ++r) query_[r] = args.first_query + (args.first_row + r) / args.group;
   }
 
@@ -110,6 +107,7 @@ class Attention {
 
   /// The run's scores become p.
   void soften() noexcept {
+    const bool has_terms = args_.softcap != 0 || args_.bias.table;  // besides q k^T
     Row rows[kTogether];
     int n = 0;
     const auto soften_waiting = [&] {
@@ -121,15 +119,13 @@ class Attention {
       for (std::int64_t r = part.begin; r < part.end; ++r) {
         const VisibleSlots& visible = visible_[part.first + r];
         if (visible.empty()) continue;
-        const bool is_plain = visible.first == 0 && visible.last == kBlockTokens && !has_terms_;
-        if (!is_plain) soften_waiting();
-        rows[n++] = {.index = part.first + r, .state = state_of(r)};
-        if (!is_plain) {
-          soften_masked(part, r);
-          n = 0;
-        } else if (n == kTogether) {
+        if (has_terms || visible.first > 0 || visible.last < kBlockTokens) {
           soften_waiting();
+          soften_masked(part, r);
+          continue;
         }
+        rows[n++] = {.index = part.first + r, .state = state_of(r)};
+        if (n == kTogether) soften_waiting();
       }
     }
     soften_waiting();
@@ -251,16 +247,6 @@ class Attention {
     soften<1>(&row, x);
   }
 
-  /// crossed[r] = one(lanes[r]), which `all` does for R of them.
-  template <int R, class All, class One>
-  [[gnu::always_inline]] static void across(const L (&lanes)[R], float (&crossed)[16], All all, One one) noexcept {
-    if constexpr (R == 1) {
-      crossed[0] = one(lanes[0]);
-    } else {
-      all(lanes).store(crossed);
-    }
-  }
-
   /// x become p; updates m and l, row after row; remembers c.
   template <int R>
   [[gnu::always_inline]] void soften(const Row* rows, L (&x)[R][kVectors]) noexcept {
@@ -268,8 +254,11 @@ class Attention {
     float crossed[16];
 #pragma GCC unroll 4
     for (int r = 0; r < R; ++r) lanes[r] = L::max(L::max(x[r][0], x[r][1]), L::max(x[r][2], x[r][3]));
-    across<R>(
-        lanes, crossed, [](const L* of) { return L::template largest<R>(of); }, [](L of) { return of.largest(); });
+    if constexpr (R == 1) {
+      crossed[0] = lanes[0].largest();
+    } else {
+      L::template largest<R>(lanes).store(crossed);
+    }
 #pragma GCC unroll 4
     for (int r = 0; r < R; ++r) {
       float* const state = rows[r].state;
@@ -284,8 +273,11 @@ class Attention {
       }
       lanes[r] = (x[r][0] + x[r][1]) + (x[r][2] + x[r][3]);
     }
-    across<R>(
-        lanes, crossed, [](const L* of) { return L::template sums<R>(of); }, [](L of) { return of.sum(); });
+    if constexpr (R == 1) {
+      crossed[0] = lanes[0].sum();
+    } else {
+      L::template sums<R>(lanes).store(crossed);
+    }
 #pragma GCC unroll 4
     for (int r = 0; r < R; ++r) {
       float* const state = rows[r].state;
@@ -325,7 +317,6 @@ class Attention {
   const AttendArgs& args_;
   float* states_;
   [[no_unique_address]] Format format_;
-  const bool has_terms_;  ///< of scores, besides q k^T
   const std::int64_t most_parts_;
   int n_parts_ = 0;
   Part parts_[kMaxAttendRows];

@@ -111,16 +111,12 @@ struct AmxCodedProduct : CodedProduct<L, kStored> {
     };
     const std::int64_t n_groups = n / kGroup;
     multiply.template operator()<0>(0);
-    std::int64_t g = 0;
-    for (; g + 2 < n_groups; g += 2) {
-      multiply.template operator()<1>(g + 1);
+    for (std::int64_t g = 0; g < n_groups; g += 2) {
+      if (g + 1 < n_groups) multiply.template operator()<1>(g + 1);
       join.template operator()<0>(g);
-      multiply.template operator()<0>(g + 2);
-      join.template operator()<1>(g + 1);
+      if (g + 2 < n_groups) multiply.template operator()<0>(g + 2);
+      if (g + 1 < n_groups) join.template operator()<1>(g + 1);
     }
-    if (g + 1 < n_groups) multiply.template operator()<1>(g + 1);
-    join.template operator()<0>(g);
-    if (g + 1 < n_groups) join.template operator()<1>(g + 1);
 #pragma GCC unroll 16
     for (int r = 0; r < kTile; ++r) total[r].store(y + r * args.y_stride);
   }
