@@ -1,35 +1,164 @@
 #include "mneme/kernels/coded_panel.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 
 namespace mneme::kernels {
 namespace {
 
-/// Puts one output's block into column n of the panel's block, which is zero there.
+/// The least float16 that is not below x >= 0, or the largest number.
+std::uint16_t float16_from_above(float x) {
+  constexpr std::uint16_t kLargest = 0x7bff;
+  if (x >= from_float16(kLargest)) return kLargest;
+  const std::uint16_t nearest = to_float16(x);
+  return from_float16(nearest) < x ? static_cast<std::uint16_t>(nearest + 1) : nearest;
+}
+
+/// To the nearest integer, of magnitudes below 2^22: a form that compilers make vectors of.
+float nearest(float x) { return (x + 0x1.8p23f) - 0x1.8p23f; }
+
+/// Sixteen outputs' groups that share scales: those of a panel's block.
 template <WeightFormat kFormat>
-void place(const GgmlBlock& block, std::int64_t n, std::byte* out) {
-  using Layout = CodedBlock<kFormat>;
-  constexpr CodedFormat kCoded = Layout::kCoded;
-  std::memcpy(out + Layout::kScales + 2 * n, &block.scale, 2);
-  if constexpr (kCoded.has_min) std::memcpy(out + Layout::kMins + 2 * n, &block.min, 2);
-  for (int g = 0; g < kCoded.block_groups; ++g) {
-    if constexpr (kCoded.has_steps) {
-      constexpr std::uint8_t kBias = kCoded.signed_steps ? 128 : 0;
-      out[Layout::kScaleSteps + g * 16 + n] = static_cast<std::byte>(block.scale_steps[g] + kBias);
-      if constexpr (kCoded.has_min) out[Layout::kMinSteps + g * 16 + n] = static_cast<std::byte>(block.min_steps[g]);
+struct Columns {
+  using Block = CodedBlock<kFormat>;
+  static constexpr CodedFormat kCoded = Block::kCoded;
+  static constexpr float kMiddle = 0.5f * Block::kLargestCode;
+
+  float d[Block::kGroups][16] = {}, m[Block::kGroups][16] = {};
+  std::uint8_t codes[16][Block::kGroups * kCoded.group] = {};
+  std::uint16_t scaled_up[16] = {};  ///< 16 S
+  std::int16_t steps[Block::kGroups][16] = {}, mins[Block::kGroups][16] = {};
+
+  /// Takes output n's blocks of the file. Groups beyond the row stay zero.
+  void take(const std::byte* row, std::int64_t inner, std::int64_t first, std::int64_t n) {
+    GgmlBlock block;
+    std::int64_t unpacked = -1;
+    for (int g = 0; g < Block::kGroups && first + g * kCoded.group < inner; ++g) {
+      const std::int64_t element = first + g * kCoded.group, index = element / kCoded.block_elements();
+      const auto in_block = static_cast<int>(element % kCoded.block_elements()), group = in_block / kCoded.group;
+      if (index != unpacked) unpack(kFormat, row + index * kCoded.block_bytes, block);
+      unpacked = index;
+      std::memcpy(codes[n] + g * kCoded.group, block.codes + in_block, kCoded.group);
+      d[g][n] = from_float16(block.scale);
+      if constexpr (kCoded.signed_steps) steps[g][n] = static_cast<std::int8_t>(block.scale_steps[group]);
+      if constexpr (kCoded.has_min) {
+        m[g][n] = from_float16(block.min);
+        if constexpr (kCoded.has_steps) {
+          d[g][n] *= static_cast<float>(block.scale_steps[group]);
+          m[g][n] *= static_cast<float>(block.min_steps[group]);
+        }
+        if (d[g][n] < 0) {  // counted from the other end
+          for (int i = 0; i < kCoded.group; ++i) codes[n][g * kCoded.group + i] ^= Block::kLargestCode;
+          m[g][n] += d[g][n] * Block::kLargestCode;
+          d[g][n] = -d[g][n];
+        }
+      }
     }
-    std::byte* const group = out + Layout::kGroups + g * Layout::kGroupBytes;
-    for (int i = 0; i < kCoded.group; ++i) {
-      const unsigned code = block.codes[g * kCoded.group + i];
-      const int quad = i / 4;
-      const std::int64_t byte = n * 4 + i % 4;
-      if constexpr (kCoded.bits == 8) {
-        group[quad * 64 + byte] = static_cast<std::byte>(code);
+  }
+
+  /// Finds S, i and j.
+  void fit() {
+    if constexpr (kCoded.signed_steps) {
+      for (int n = 0; n < 16; ++n) scaled_up[n] = to_float16(d[0][n] * kScaleUp);
+      return;
+    }
+    // The least S with which W is within its bounds, whatever is rounded; then the best that is a little larger.
+    constexpr float kLimit = kCoded.has_min ? Block::kLargest - 0.5f - 0.5f * kMiddle
+                                            : static_cast<float>(Block::kLargest / Block::kLargestCode);
+    constexpr int kTried = 8;
+    constexpr float kTriedStep = 1.0f / 80;
+    float least[16], scale[16], smallest[16];
+    for (int n = 0; n < 16; ++n) {
+      least[n] = largest(n) / kLimit;
+      smallest[n] = HUGE_VALF;
+      scale[n] = least[n];
+    }
+    for (int c = 0; c < kTried; ++c) {
+      for (int n = 0; n < 16; ++n) {
+        const float tried = least[n] * (1.0f + kTriedStep * static_cast<float>(c)), error = error_of(tried, n);
+        scale[n] = error < smallest[n] ? tried : scale[n];
+        smallest[n] = error < smallest[n] ? error : smallest[n];
+      }
+    }
+    for (int n = 0; n < 16; ++n) round(scale[n], n);
+  }
+
+ private:
+  float largest(int n) const {
+    float result = 0;
+    for (int g = 0; g < Block::kGroups; ++g) {
+      const float end = kCoded.has_min ? m[g][n] + d[g][n] * Block::kLargestCode : d[g][n];
+      result = std::max({result, std::fabs(m[g][n]), std::fabs(end)});
+    }
+    return result;
+  }
+
+  /// The step nearest to d, and the minimum with which the middle of the codes stays where it is: so that errors of a
+  /// step have both signs.
+  static float step_of(float s) { return nearest(s); }
+  static float min_of(float s, float step, float min) { return nearest(min + (s - step) * kMiddle); }
+
+  /// Squared errors of weights; an error that all codes share counts four times more, since it does not average out.
+  float error_of(float scale, int n) const {
+    const float inverse = 1.0f / scale;
+    float sum = 0;
+    for (int g = 0; g < Block::kGroups; ++g) {
+      const float s = d[g][n] * inverse, step = step_of(s), off = s - step;
+      sum += off * off * (kMiddle * kMiddle / 3);
+      if constexpr (kCoded.has_min) {
+        const float min = m[g][n] * inverse, shared = min + off * kMiddle - min_of(s, step, min);
+        sum += 5 * shared * shared;
+      }
+    }
+    return sum * scale * scale;
+  }
+
+  void round(float wanted, int n) {
+    float poison = 0;
+    for (int g = 0; g < Block::kGroups; ++g) poison += d[g][n] * 0.0f + m[g][n] * 0.0f;
+    if (std::isnan(poison)) {  // no finite scale: nothing that is multiplied with it is a number
+      scaled_up[n] = 0x7e00;
+      steps[0][n] = 1;
+      return;
+    }
+    scaled_up[n] = float16_from_above(wanted * kScaleUp);
+    const float scale = std::max(wanted, from_float16(scaled_up[n]) / kScaleUp);
+    if (scale == 0) return;
+    for (int g = 0; g < Block::kGroups; ++g) {
+      const float s = d[g][n] / scale, step = step_of(s);
+      steps[g][n] = static_cast<std::int16_t>(step);
+      if constexpr (kCoded.has_min) mins[g][n] = static_cast<std::int16_t>(min_of(s, step, m[g][n] / scale));
+    }
+  }
+};
+
+/// Writes a panel's block, which is zero.
+template <WeightFormat kFormat>
+void write(const Columns<kFormat>& columns, std::byte* out) {
+  using Block = CodedBlock<kFormat>;
+  constexpr CodedFormat kCoded = Block::kCoded;
+  std::memcpy(out + Block::kScales, columns.scaled_up, sizeof columns.scaled_up);
+  for (int g = 0; g < Block::kGroups; ++g) {
+    std::byte* const group = out + Block::kCodes + g * Block::kGroupBytes;
+    for (int n = 0; n < 16; ++n) {
+      if constexpr (kCoded.has_min) {
+        const auto both = static_cast<std::int16_t>(columns.steps[g][n] + 64 * columns.mins[g][n]);
+        std::memcpy(out + Block::kSteps + g * Block::kStepBytes + 2 * n, &both, sizeof both);
       } else {
-        group[quad / 2 * 64 + byte] |= static_cast<std::byte>((code & 15u) << (quad % 2 * 4));
-        if constexpr (kCoded.bits == 5) group[Layout::kHighBits + byte] |= static_cast<std::byte>(code >> 4 << quad);
-        if constexpr (kCoded.bits == 6)
-          group[Layout::kHighBits + byte] |= static_cast<std::byte>(code >> 4 << 2 * quad);
+        out[Block::kSteps + g * Block::kStepBytes + n] = static_cast<std::byte>(columns.steps[g][n]);
+      }
+      for (int i = 0; i < kCoded.group; ++i) {
+        const unsigned code = columns.codes[n][g * kCoded.group + i];
+        const int quad = i / 4, byte = n * 4 + i % 4;
+        if constexpr (kCoded.bits == 8) {
+          group[quad * 64 + byte] = static_cast<std::byte>(code);
+        } else {
+          group[quad / 2 * 64 + byte] |= static_cast<std::byte>((code & 15u) << (quad % 2 * 4));
+          if constexpr (kCoded.bits == 5) group[Block::kHighBits + byte] |= static_cast<std::byte>(code >> 4 << quad);
+          if constexpr (kCoded.bits == 6)
+            group[Block::kHighBits + byte] |= static_cast<std::byte>(code >> 4 << 2 * quad);
+        }
       }
     }
   }
@@ -52,24 +181,26 @@ int code_at(const std::byte* group, std::int64_t n, int i) {
   }
 }
 
-/// Output n of one block of a panel: the reverse of `place`.
+/// The numbers of output n of one block of a panel, n_elements of them.
 template <WeightFormat kFormat>
-void take(const std::byte* from, std::int64_t n, GgmlBlock& block) {
-  using Layout = CodedBlock<kFormat>;
-  constexpr CodedFormat kCoded = Layout::kCoded;
-  std::memcpy(&block.scale, from + Layout::kScales + 2 * n, 2);
-  block.min = 0;
-  if constexpr (kCoded.has_min) std::memcpy(&block.min, from + Layout::kMins + 2 * n, 2);
-  for (int g = 0; g < kCoded.block_groups; ++g) {
-    if constexpr (kCoded.has_steps) {
-      constexpr int kBias = kCoded.signed_steps ? 128 : 0;
-      const auto step_at = [&](int steps) { return std::to_integer<int>(from[steps + g * 16 + n]); };
-      block.scale_steps[g] = static_cast<std::uint8_t>(step_at(Layout::kScaleSteps) - kBias);
-      if constexpr (kCoded.has_min) block.min_steps[g] = static_cast<std::uint8_t>(step_at(Layout::kMinSteps));
+void decode_column(const std::byte* block, std::int64_t n, std::int64_t n_elements, float* out) {
+  using Block = CodedBlock<kFormat>;
+  constexpr CodedFormat kCoded = Block::kCoded;
+  std::uint16_t scaled_up;
+  std::memcpy(&scaled_up, block + Block::kScales + 2 * n, 2);
+  const float scale = from_float16(scaled_up) / kScaleUp;
+  for (int e = 0; e < n_elements; ++e) {
+    const int g = e / kCoded.group;
+    const int code = code_at<kFormat>(block + Block::kCodes + g * Block::kGroupBytes, n, e % kCoded.group);
+    int weight;
+    if constexpr (kCoded.has_min) {
+      std::int16_t both;
+      std::memcpy(&both, block + Block::kSteps + g * Block::kStepBytes + 2 * n, sizeof both);
+      weight = (both & 63) * code + (both >> 6);
+    } else {
+      weight = static_cast<std::int8_t>(block[Block::kSteps + g * Block::kStepBytes + n]) * (code - kCoded.zero);
     }
-    const std::byte* const group = from + Layout::kGroups + g * Layout::kGroupBytes;
-    for (int i = 0; i < kCoded.group; ++i)
-      block.codes[g * kCoded.group + i] = static_cast<std::uint8_t>(code_at<kFormat>(group, n, i));
+    out[e] = scale * static_cast<float>(weight);
   }
 }
 
@@ -78,24 +209,20 @@ void take(const std::byte* from, std::int64_t n, GgmlBlock& block) {
 std::int64_t panel_bytes(WeightFormat format, std::int64_t inner) {
   if (!is_coded(format)) return panel_bytes(static_cast<DType>(format), inner);
   return with_format(format, [inner]<WeightFormat kFormat>() -> std::int64_t {
-    using Layout = CodedBlock<kFormat>;
-    return inner / Layout::kCoded.block_elements() * Layout::kBytes;
+    return CodedBlock<kFormat>::blocks(inner) * CodedBlock<kFormat>::kBytes;
   });
 }
 
 void pack_coded_panel(WeightFormat format, const std::byte* rows, std::int64_t row_bytes, std::int64_t n_rows,
                       std::int64_t inner, std::byte* panel) noexcept {
+  std::memset(panel, 0, static_cast<std::size_t>(panel_bytes(format, inner)));
   with_format(format, [&]<WeightFormat kFormat>() {
-    using Layout = CodedBlock<kFormat>;
-    constexpr CodedFormat kCoded = Layout::kCoded;
-    const std::int64_t n_blocks = inner / kCoded.block_elements();
-    std::memset(panel, 0, static_cast<std::size_t>(n_blocks * Layout::kBytes));
-    GgmlBlock block;
-    for (std::int64_t b = 0; b < n_blocks; ++b) {
-      for (std::int64_t n = 0; n < n_rows; ++n) {
-        unpack(kFormat, rows + n * row_bytes + b * kCoded.block_bytes, block);
-        place<kFormat>(block, n, panel + b * Layout::kBytes);
-      }
+    using Block = CodedBlock<kFormat>;
+    for (std::int64_t b = 0; b < Block::blocks(inner); ++b) {
+      Columns<kFormat> columns;
+      for (std::int64_t n = 0; n < n_rows; ++n) columns.take(rows + n * row_bytes, inner, b * kRun * Block::kRuns, n);
+      columns.fit();
+      write<kFormat>(columns, panel + b * Block::kBytes);
     }
   });
 }
@@ -103,14 +230,13 @@ void pack_coded_panel(WeightFormat format, const std::byte* rows, std::int64_t r
 void decode_coded_panels(WeightFormat format, const std::byte* panels, std::int64_t n_rows, std::int64_t inner,
                          float* rows) noexcept {
   with_format(format, [&]<WeightFormat kFormat>() {
-    using Layout = CodedBlock<kFormat>;
-    constexpr int kElements = Layout::kCoded.block_elements();
-    GgmlBlock block;
+    using Block = CodedBlock<kFormat>;
+    constexpr std::int64_t kElements = kRun * Block::kRuns;
     for (std::int64_t r = 0; r < n_rows; ++r) {
       const std::byte* const panel = panels + r / kPanel * panel_bytes(kFormat, inner);
-      for (std::int64_t b = 0; b < inner / kElements; ++b) {
-        take<kFormat>(panel + b * Layout::kBytes, r % kPanel, block);
-        decode(kFormat, block, rows + r * inner + b * kElements);
+      for (std::int64_t b = 0; b < Block::blocks(inner); ++b) {
+        decode_column<kFormat>(panel + b * Block::kBytes, r % kPanel, std::min(kElements, inner - b * kElements),
+                               rows + r * inner + b * kElements);
       }
     }
   });

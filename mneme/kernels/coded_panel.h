@@ -6,37 +6,63 @@
 #include "mneme/base/ggml_block.h"
 #include "mneme/kernels/kernels.h"
 
-/// Panels of weights that stay integers. A panel holds the blocks of sixteen outputs one after the other:
+/// Panels of weights that stay integers: runs of 64 inner elements, which share one scale S, and in a run groups, which
+/// have a small integer i each and another, j, where the format has a minimum:
 ///
-///   block    scales [16] float16, minimums [16] float16 (where the format has them), then scale steps [groups][16] and
-///            minimum steps [groups][16] bytes (where it has them; Q6_K's plus 128), then its groups
+///   w ~ S W,   W = i (q - zero)  or  W = i q + j
+///
+/// A run is thus a sum of integers times S, whatever its groups are: what dot products and AMX want. Codes q are those
+/// of the file. S, i and j are fitted to its scales d and minimums m (`fit` in coded_panel.cc): with 4 bits i is about
+/// 30, and S the one of eight that has d and m nearest to multiples of it: that adds a hundredth to what rounding to 4
+/// bits has lost. Q6_K's scales are integers in the file, and stay what they are.
+///
+/// A panel holds blocks of sixteen outputs one after the other:
+///
+///   block    16 S [16] float16, then i [groups][16] int8 or, where the format has minimums, i + 64 j [groups][16] int16,
+///            then its groups
 ///   group    quads of inner elements: [quads / 2][16][4] bytes with quad 2i in the lower and 2i + 1 in the upper four
 ///   bits,
 ///            or [quads][16][4] bytes for 8 bits; then the bits above: 5-bit codes [16][4] bytes with bit q for quad q,
 ///            6-bit codes [16][4] bytes with two bits from 2q on for quad q
 ///
-/// so that one 64-byte line is four (or eight) inner elements of sixteen outputs: what integer dot products take.
+/// so that one 64-byte line is four (or eight) inner elements of sixteen outputs: what integer dot products take. A last
+/// run of half the length is whole, and zero where it has no weights.
 namespace mneme::kernels {
 
-/// Inner elements that one activation scale covers.
-inline constexpr std::int64_t kRowGroup = 32;
+/// Inner elements that share a scale, of weights and of the rows that they are multiplied with.
+inline constexpr std::int64_t kRun = 64;
+/// Inner dimensions of coded weights are multiples of this.
+inline constexpr std::int64_t kCodedStep = 32;
+/// S is stored times this, and a row's scale divided by it: S is a thirtieth of what float16 was enough for.
+inline constexpr float kScaleUp = 16.0f;
 
 /// Where things lie in the block of a panel.
 template <WeightFormat kFormat>
 struct CodedBlock {
   static constexpr CodedFormat kCoded = coded_format(kFormat);
   static constexpr int kQuads = kCoded.group / 4;
+  static constexpr int kRunGroups = static_cast<int>(kRun) / kCoded.group;
+  static constexpr int kRuns = kCoded.signed_steps ? 4 : 1;  ///< that share S: in Q6_K they all have the file's
+  static constexpr int kGroups = kRuns * kRunGroups;
   static constexpr int kScales = 0;
-  static constexpr int kMins = 32;
-  static constexpr int kScaleSteps = kCoded.has_min ? 64 : 32;
-  static constexpr int kMinSteps = kScaleSteps + (kCoded.has_steps ? kCoded.block_groups * 16 : 0);
-  static constexpr int kGroups = kMinSteps + (kCoded.has_steps && kCoded.has_min ? kCoded.block_groups * 16 : 0);
+  static constexpr int kSteps = 32;
+  static constexpr int kStepBytes = kCoded.has_min ? 32 : 16;  ///< of a group
+  static constexpr int kCodes = kSteps + kGroups * kStepBytes;
   static constexpr int kHighBits = kCoded.bits == 8 ? 0 : kQuads / 2 * 64;  ///< from a group's start
   static constexpr int kGroupBytes = kCoded.bits == 8 ? kQuads * 64 : kHighBits + (kCoded.bits > 4 ? 64 : 0);
-  static constexpr int kBytes = kGroups + kCoded.block_groups * kGroupBytes;
+  static constexpr int kBytes = kCodes + kGroups * kGroupBytes;
+
+  /// Bounds of |q - zero| and of |W|: of 4-bit codes W is the sum of two signed bytes, and j has ten bits.
+  static constexpr int kLargestCode = kCoded.bits == 8 ? 128 : kCoded.zero ? kCoded.zero : (1 << kCoded.bits) - 1;
+  static constexpr int kLargest = kCoded.bits == 4   ? 253 - kLargestCode
+                                  : kCoded.has_min   ? 511
+                                  : kCoded.bits == 5 ? 63 * kLargestCode
+                                                     : 127 * kLargestCode;
+
+  static constexpr std::int64_t blocks(std::int64_t inner) { return (inner + kRun * kRuns - 1) / (kRun * kRuns); }
 };
 
-/// Bytes of one panel in any format. Coded ones need an inner dimension of whole blocks.
+/// Bytes of one panel in any format. Coded ones need an inner dimension of whole blocks of the file.
 std::int64_t panel_bytes(WeightFormat format, std::int64_t inner);
 
 /// Packs n_rows <= 16 rows [inner] of coded blocks as they lie in a file, row_bytes apart, into a panel; rows that are
@@ -45,7 +71,7 @@ void pack_coded_panel(WeightFormat format, const std::byte* rows, std::int64_t r
                       std::int64_t inner, std::byte* panel) noexcept;
 
 /// The reverse, for what has no kernels for integers: rows [n_rows, inner] of panels that lie one after the other, as
-/// the numbers that they stand for.
+/// the numbers S W that they stand for.
 void decode_coded_panels(WeightFormat format, const std::byte* panels, std::int64_t n_rows, std::int64_t inner,
                          float* rows) noexcept;
 

@@ -22,17 +22,15 @@ struct AmxTiles {
     for (int tile = 0; tile < 8; ++tile) configuration.rows[tile] = static_cast<std::uint8_t>(rows[tile]);
     asm volatile("ldtilecfg %0" ::"m"(configuration));
   }
-  static void configure_bytes(int n) noexcept {
-    Configuration configuration{.row_bytes = {64, 64, 64, 64, 0, 0, 64, 64}, .rows = {16, 16, 16, 16, 16, 16}};
-    configuration.row_bytes[4] = configuration.row_bytes[5] = static_cast<std::uint16_t>(n);
-    configuration.rows[6] = configuration.rows[7] = static_cast<std::uint8_t>(n / 4);
-    asm volatile("ldtilecfg %0" ::"m"(configuration));
-  }
   /// By loading zeros: the first product after TILEZERO takes fifty cycles more (Sapphire Rapids, measured).
   template <int T>
   static void zero() noexcept {
     alignas(64) static constexpr std::byte kZeros[64] = {};
     load<T>(kZeros, 0);
+  }
+  template <int T>
+  static void clear() noexcept {
+    asm volatile("tilezero %%tmm%c0" ::"i"(T));
   }
   template <int T>
   static void load(const void* from, std::int64_t stride) noexcept {
@@ -49,6 +47,10 @@ struct AmxTiles {
   template <int Sum, int Rows, int Panel>
   static void dot_bytes() noexcept {
     asm volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(Sum), "i"(Rows), "i"(Panel));
+  }
+  template <int Sum, int Rows, int Panel>
+  static void dot_unsigned() noexcept {
+    asm volatile("tdpbsud %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(Sum), "i"(Rows), "i"(Panel));
   }
   static void to_bfloat16(const float* from, std::uint16_t* to) noexcept {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(to),

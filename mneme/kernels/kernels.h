@@ -25,7 +25,7 @@
 ///   float32, float16   one chain of fused multiply-adds over the inner dimension, from zero
 ///   bfloat16           for each 32 inner elements, the even and the odd products in two chains from zero; their sum is
 ///                      added to the accumulator: the order of AMX's tdpbf16ps
-///   coded weights      integers, and one chain over groups of 32: product_coded.h
+///   coded weights      integers, and one chain over runs of 64: product_coded.h
 ///
 /// Left-hand rows are float32; for bfloat16 and coded weights `prepare` rounds them first.
 namespace mneme::kernels {

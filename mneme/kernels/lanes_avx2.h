@@ -25,10 +25,6 @@ struct LanesAvx2 {
   static LanesAvx2 load_bfloat16(const std::uint16_t* p) { return {widen(p), widen(p + 8)}; }
   static LanesAvx2 load_even(const std::uint16_t* pairs) { return {even(pairs), even(pairs + 16)}; }
   static LanesAvx2 load_odd(const std::uint16_t* pairs) { return {odd(pairs), odd(pairs + 16)}; }
-  static LanesAvx2 load_bytes(const std::uint8_t* p) {
-    return {_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)))),
-            _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p + 8))))};
-  }
   static LanesAvx2 load_float8(const std::uint8_t* p) {
     // Bits 14 and 15 hold the sign, 7 to 13 the rest: float16 wants bit 14 clear.
     const __m256i wide = _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
@@ -155,6 +151,14 @@ struct LanesAvx2 {
       _mm256_storeu_si256(words, lo);
       _mm256_storeu_si256(words + 1, hi);
     }
+    static Words load_int8(const std::int8_t* p) {
+      return {_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))),
+              _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p + 8)))};
+    }
+    static Words load_int16(const std::int16_t* p) {
+      return {_mm256_cvtepi16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))),
+              _mm256_cvtepi16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p + 8)))};
+    }
     static Words set1(std::int32_t x) { return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }
     static Words nearest(LanesAvx2 a) { return {_mm256_cvtps_epi32(a.lo), _mm256_cvtps_epi32(a.hi)}; }
     static Words bits_of(LanesAvx2 a) { return {_mm256_castps_si256(a.lo), _mm256_castps_si256(a.hi)}; }
@@ -162,12 +166,17 @@ struct LanesAvx2 {
       const __m256i all = _mm256_set1_epi32(static_cast<int>(mask));
       return {_mm256_and_si256(lo, all), _mm256_and_si256(hi, all)};
     }
+    Words operator&(Words b) const { return {_mm256_and_si256(lo, b.lo), _mm256_and_si256(hi, b.hi)}; }
     Words operator|(Words b) const { return {_mm256_or_si256(lo, b.lo), _mm256_or_si256(hi, b.hi)}; }
     Words operator^(std::uint32_t mask) const {
       const __m256i all = _mm256_set1_epi32(static_cast<int>(mask));
       return {_mm256_xor_si256(lo, all), _mm256_xor_si256(hi, all)};
     }
     Words operator+(Words b) const { return {_mm256_add_epi32(lo, b.lo), _mm256_add_epi32(hi, b.hi)}; }
+    Words operator*(Words b) const { return {_mm256_mullo_epi32(lo, b.lo), _mm256_mullo_epi32(hi, b.hi)}; }
+    Words add_bytes(Words b) const { return {_mm256_add_epi8(lo, b.lo), _mm256_add_epi8(hi, b.hi)}; }
+    Words add_halves(Words b) const { return {_mm256_add_epi16(lo, b.lo), _mm256_add_epi16(hi, b.hi)}; }
+    Words low_halves(Words b) const { return {_mm256_mullo_epi16(lo, b.lo), _mm256_mullo_epi16(hi, b.hi)}; }
     Words operator>>(int n) const { return {_mm256_srli_epi32(lo, n), _mm256_srli_epi32(hi, n)}; }
     Words operator<<(int n) const { return {_mm256_slli_epi32(lo, n), _mm256_slli_epi32(hi, n)}; }
     Words halved(int n) const { return {_mm256_srai_epi32(lo, n), _mm256_srai_epi32(hi, n)}; }

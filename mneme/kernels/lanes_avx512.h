@@ -29,9 +29,6 @@ struct LanesOfAvx512 {
     return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_loadu_si512(pairs), 16))};
   }
   static LanesOfAvx512 load_odd(const std::uint16_t* pairs) { return {cleared(_mm512_loadu_si512(pairs))}; }
-  static LanesOfAvx512 load_bytes(const std::uint8_t* p) {
-    return {_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))))};
-  }
   static LanesOfAvx512 load_float8(const std::uint8_t* p) {
     // Bits 14 and 15 hold the sign, 7 to 13 the rest: float16 wants bit 14 clear.
     const __m256i wide = _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
@@ -124,6 +121,12 @@ struct LanesOfAvx512 {
     __m512i v;
 
     static Words load(const void* p) { return {_mm512_loadu_si512(p)}; }
+    static Words load_int8(const std::int8_t* p) {
+      return {_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))};
+    }
+    static Words load_int16(const std::int16_t* p) {
+      return {_mm512_cvtepi16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))};
+    }
     static Words set1(std::int32_t x) { return {_mm512_set1_epi32(x)}; }
     void store(void* p) const { _mm512_storeu_si512(p, v); }
     static Words nearest(LanesOfAvx512 a) { return {_mm512_cvtps_epi32(a.v)}; }
@@ -131,11 +134,16 @@ struct LanesOfAvx512 {
     Words operator&(std::uint32_t mask) const {
       return {_mm512_and_si512(v, _mm512_set1_epi32(static_cast<int>(mask)))};
     }
+    Words operator&(Words b) const { return {_mm512_and_si512(v, b.v)}; }
     Words operator|(Words b) const { return {_mm512_or_si512(v, b.v)}; }
     Words operator^(std::uint32_t mask) const {
       return {_mm512_xor_si512(v, _mm512_set1_epi32(static_cast<int>(mask)))};
     }
     Words operator+(Words b) const { return {_mm512_add_epi32(v, b.v)}; }
+    Words operator*(Words b) const { return {_mm512_mullo_epi32(v, b.v)}; }
+    Words add_bytes(Words b) const { return {_mm512_add_epi8(v, b.v)}; }
+    Words add_halves(Words b) const { return {_mm512_add_epi16(v, b.v)}; }
+    Words low_halves(Words b) const { return {_mm512_mullo_epi16(v, b.v)}; }
     Words operator>>(int n) const { return {_mm512_srli_epi32(v, static_cast<unsigned>(n))}; }
     Words operator<<(int n) const { return {_mm512_slli_epi32(v, static_cast<unsigned>(n))}; }
     Words halved(int n) const { return {_mm512_srai_epi32(v, static_cast<unsigned>(n))}; }

@@ -53,10 +53,6 @@ struct LanesScalar {
     return each([&](int i) { return from_bfloat16(pairs[2 * i + 1]); });
   }
 
-  /// Sixteen unsigned bytes.
-  static LanesScalar load_bytes(const std::uint8_t* p) {
-    return each([&](int i) { return static_cast<float>(p[i]); });
-  }
   /// Sixteen e4m3 numbers, divided by 256: their bits, moved, are those of float16.
   static LanesScalar load_float8(const std::uint8_t* p) {
     return each(
@@ -209,6 +205,13 @@ struct LanesScalar {
       std::memcpy(r.u, p, sizeof r.u);
       return r;
     }
+    /// Sixteen signed integers.
+    static Words load_int8(const std::int8_t* p) {
+      return each([&](int i) { return static_cast<std::uint32_t>(p[i]); });
+    }
+    static Words load_int16(const std::int16_t* p) {
+      return each([&](int i) { return static_cast<std::uint32_t>(p[i]); });
+    }
     void store(void* p) const { std::memcpy(p, u, sizeof u); }
     /// Nearest integers.
     static Words nearest(LanesScalar a) {
@@ -221,6 +224,9 @@ struct LanesScalar {
     Words operator&(std::uint32_t mask) const {
       return each([&](int i) { return u[i] & mask; });
     }
+    Words operator&(Words b) const {
+      return each([&](int i) { return u[i] & b.u[i]; });
+    }
     Words operator|(Words b) const {
       return each([&](int i) { return u[i] | b.u[i]; });
     }
@@ -230,6 +236,25 @@ struct LanesScalar {
     /// As integers.
     Words operator+(Words b) const {
       return each([&](int i) { return u[i] + b.u[i]; });
+    }
+    /// The lower 32 bits of products.
+    Words operator*(Words b) const {
+      return each([&](int i) { return u[i] * b.u[i]; });
+    }
+    /// As 64 bytes.
+    Words add_bytes(Words b) const {
+      return each([&](int i) {
+        return ((u[i] & 0x7f7f7f7fu) + (b.u[i] & 0x7f7f7f7fu)) ^ ((u[i] ^ b.u[i]) & 0x80808080u);
+      });
+    }
+    /// As 32 halves of 16 bits; of their products the lower 16.
+    Words add_halves(Words b) const {
+      return each([&](int i) { return ((u[i] + b.u[i]) & 0xffffu) | ((u[i] >> 16) + (b.u[i] >> 16)) << 16; });
+    }
+    Words low_halves(Words b) const {
+      return each([&](int i) {
+        return ((u[i] & 0xffffu) * (b.u[i] & 0xffffu) & 0xffffu) | (u[i] >> 16) * (b.u[i] >> 16) << 16;
+      });
     }
     /// By 0 to 31.
     Words operator>>(int n) const {
@@ -242,7 +267,7 @@ struct LanesScalar {
     Words halved(int n) const {
       return each([&](int i) { return static_cast<std::uint32_t>(static_cast<std::int32_t>(u[i]) >> n); });
     }
-    /// Integers below 2^24 as floats.
+    /// Integers as the nearest floats.
     LanesScalar to_floats() const {
       return LanesScalar::each([&](int i) { return static_cast<float>(static_cast<std::int32_t>(u[i])); });
     }

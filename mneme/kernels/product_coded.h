@@ -1,19 +1,19 @@
 #pragma once
 
 #include <cstring>
+#include <type_traits>
 
 #include "mneme/kernels/coded_panel.h"
 #include "mneme/kernels/tiles.h"
 
 namespace mneme::kernels {
 
-/// Panels of integers times rows of integers. A row is rounded to int8 in groups of 32, x = a c with a = max|x| / 127;
-/// sums of integers are exact in any order, so what fixes an output's bits is the chain over groups, from zero:
+/// Panels of integers times rows of integers. A row is rounded to int8 in runs of 64, x = a c with a = max|x| / 127. Sums
+/// of integers are exact in any order, so what fixes an output's bits is the chain over runs, from zero:
 ///
-///   y <- fma(float(sum (q - zero) c), s a, y),   then where there is a minimum   y <- fma(m, a float(sum c), y)
+///   y <- fma(float(sum W c), (16 S) (a / 16), y)
 ///
-/// with s and m as the format's scale and minimum of the group in float32 (base/ggml_block.h). Q6_K's groups of 16 are
-/// two steps of the chain for each group of the row.
+/// with S and W as in coded_panel.h; float() rounds to the nearest where a sum has more than 24 bits.
 template <class L, WeightFormat kStored>
 struct CodedProduct {
   using Block = CodedBlock<kStored>;
@@ -21,9 +21,10 @@ struct CodedProduct {
   static constexpr CodedFormat kCoded = Block::kCoded;
   static constexpr WeightFormat kFormat = kStored;
 
-  /// A prepared row: codes [inner] int8, scales a [groups], sums a sum(c) [groups], sums of 16 codes [2 groups] floats.
+  /// A prepared row: codes [runs][64] int8, a / 16 [runs] float, sums of 32 codes [runs][2] float, of 16
+  /// [runs][4] int32.
   static std::int64_t prepared_bytes(std::int64_t inner) noexcept {
-    return spread_row_bytes(round_up(inner + inner / kRowGroup * 16, 64));
+    return spread_row_bytes(round_up(n_runs(inner) * (kRun + 7 * 4), 64));
   }
 
   static void prepare(const float* x, std::int64_t x_stride, std::int64_t n_rows, std::int64_t inner,
@@ -31,13 +32,15 @@ struct CodedProduct {
     const std::int64_t bytes = prepared_bytes(inner);
     for (std::int64_t m = 0; m < n_rows; ++m) {
       const Row row(static_cast<std::byte*>(out) + m * bytes, inner);
-      for (std::int64_t g = 0; g < inner / kRowGroup; ++g) round_group(x + m * x_stride + g * kRowGroup, row, g);
+      const float* const from = x + m * x_stride;
+      for (std::int64_t run = 0; run < inner / kRun; ++run) round_run<4>(from + run * kRun, row, run);
+      if (inner % kRun) round_run<2>(from + inner / kRun * kRun, row, inner / kRun);
     }
   }
 
   static void product(const ProductArgs& args) noexcept {
     constexpr std::int64_t kRowBlock = 64;  // rows that stay in the second-level cache while panels pass by
-    const std::int64_t bytes = args.inner / kCoded.block_elements() * Block::kBytes;
+    const std::int64_t bytes = Block::blocks(args.inner) * Block::kBytes;
     for (std::int64_t m = 0; m < args.n_rows; m += kRowBlock) {
       const std::int64_t end = m + kRowBlock < args.n_rows ? m + kRowBlock : args.n_rows;
       for (std::int64_t p = 0; p < args.n_panels; ++p) {
@@ -55,33 +58,44 @@ struct CodedProduct {
   static constexpr int kTileRows = L::kDotRows;
   static constexpr int kTerms = L::template kDotTerms<kCoded.bits>;
 
+  static std::int64_t n_runs(std::int64_t inner) noexcept { return (inner + kRun - 1) / kRun; }
+
   /// A prepared row's parts.
   struct Row {
     std::int8_t* codes;
-    float *scales, *sums, *half_sums;
+    float *scales, *sums;
+    std::int32_t* half_sums;
 
     Row(std::byte* data, std::int64_t inner)
         : codes(reinterpret_cast<std::int8_t*>(data)),
-          scales(reinterpret_cast<float*>(data + inner)),
-          sums(scales + inner / kRowGroup),
-          half_sums(sums + inner / kRowGroup) {}
+          scales(reinterpret_cast<float*>(data + n_runs(inner) * kRun)),
+          sums(scales + n_runs(inner)),
+          half_sums(reinterpret_cast<std::int32_t*>(sums + 2 * n_runs(inner))) {}
   };
 
-  static void round_group(const float* x, const Row& row, std::int64_t g) {
-    const L low = L::load(x), high = L::load(x + 16);
-    const L zero = L::zero();
-    const float largest = L::max(L::max(low, zero - low), L::max(high, zero - high)).largest();
+  /// Of 16 n numbers; the others are zero.
+  template <int n>
+  static void round_run(const float* x, const Row& row, std::int64_t run) {
+    L v[4] = {L::zero(), L::zero(), L::zero(), L::zero()};
+    L magnitude = L::zero(), all = L::zero();
+    for (int i = 0; i < n; ++i) {
+      v[i] = L::load(x + 16 * i);
+      magnitude = L::max(magnitude, L::max(v[i], L::zero() - v[i]));
+      all = all + v[i] * L::zero();
+    }
+    const float largest = magnitude.largest();
     // What is not a number stays so: 0 * x is 0 for all others.
-    const float poison = ((low + high) * zero).sum();
-    const float scale = largest / 127.0f + poison, inverse = largest > 0x1p-120f ? 127.0f / largest : 0.0f;
-    const L low_codes = L::round(low * L::set1(inverse)), high_codes = L::round(high * L::set1(inverse));
-    const float first = low_codes.sum(), second = high_codes.sum();  // exact in any order
-    low_codes.store_int8(row.codes + g * kRowGroup);
-    high_codes.store_int8(row.codes + g * kRowGroup + 16);
-    row.scales[g] = scale;
-    row.sums[g] = scale * (first + second);
-    row.half_sums[2 * g] = first;
-    row.half_sums[2 * g + 1] = second;
+    row.scales[run] = largest / (127.0f * kScaleUp) + all.sum();
+    const L inverse = L::set1(largest > 0x1p-100f ? 127.0f / largest : 0.0f);
+    float sums[4];
+    for (int i = 0; i < 4; ++i) {
+      const L codes = L::round(v[i] * inverse);
+      codes.store_int8(row.codes + run * kRun + 16 * i);
+      sums[i] = codes.sum();  // exact in any order
+      row.half_sums[4 * run + i] = static_cast<std::int32_t>(sums[i]);
+    }
+    row.sums[2 * run] = sums[0] + sums[1];
+    row.sums[2 * run + 1] = sums[2] + sums[3];
   }
 
   /// What codes count from. Where dot products want signed bytes made unsigned, those count from the middle.
@@ -127,68 +141,99 @@ struct CodedProduct {
     if constexpr (q + 1 < Block::kQuads) dot<R, q + 1>(group, x, run, total);
   }
 
-  /// The first rows wait for memory, and ask for weights this many bytes ahead: all lines of the block, or of the
-  /// group.
+  /// The first rows wait for memory, and ask for weights this many bytes ahead: all lines of a run.
   static constexpr int kAhead = 4096;
   [[gnu::always_inline]] static void prefetch(const std::byte* from) {
-    constexpr int kBytes = kCoded.block_groups == 1 ? Block::kBytes : Block::kGroupBytes;
-    for (int i = 0; i < kBytes; i += 64) __builtin_prefetch(from + kAhead + i);
+    for (int i = 0; i < Block::kBytes / Block::kRuns; i += 64) __builtin_prefetch(from + kAhead + i);
   }
 
   template <int R>
-  [[gnu::noinline]] static void tile(const ProductArgs& args, const std::byte* panel, std::int64_t m, std::int64_t p,
+  [[gnu::noinline]] static void tile(const ProductArgs& args, const std::byte* block, std::int64_t m, std::int64_t p,
                                      bool is_first) {
-    constexpr std::int64_t kGroup = kCoded.group;
-    const std::int8_t* x[R];
+    Run<R> run;
     const float* scales[R];
-    const std::int64_t n_groups = args.inner / kRowGroup;
     for (int r = 0; r < R; ++r) {
-      x[r] = static_cast<const std::int8_t*>(args.x) + (m + r) * args.x_stride;
-      scales[r] = reinterpret_cast<const float*>(x[r] + args.inner);
+      auto* const data = static_cast<std::byte*>(const_cast<void*>(args.x)) + (m + r) * args.x_stride;
+      const Row row(data, args.inner);
+      run.x[r] = row.codes;
+      run.sums[r] = row.sums;
+      run.half_sums[r] = row.half_sums;
+      scales[r] = row.scales;
     }
     L y[R];
     for (int r = 0; r < R; ++r) y[r] = L::zero();
-    std::int64_t k = 0;
-    for (const std::byte* block = panel; k < args.inner; block += Block::kBytes) {
-      const L d = block_scale(block);
-      for (int g = 0; g < kCoded.block_groups; ++g, k += kGroup) {
-        const std::byte* const group = block + Block::kGroups + g * Block::kGroupBytes;
-        if (is_first) prefetch(kCoded.block_groups == 1 ? block : group);
-        Words run[R], total[R];
-        dot<R>(group, x, run, total);
-        const L scale = group_scale(block, d, g);
-        for (int r = 0; r < R; ++r) {
-          L sum = total[r].to_floats();
-          if constexpr (kZero != 0) {  // exact: integers below 2^24
-            const float* half_sums = scales[r] + 2 * n_groups + k / 16;
-            const float c = kGroup == 16 ? half_sums[0] : half_sums[0] + half_sums[1];
-            sum = sum - L::set1(static_cast<float>(kZero) * c);
-          }
-          y[r] = L::fma(sum, scale * L::set1(scales[r][k / kRowGroup]), y[r]);
-          x[r] += kGroup;
-        }
-        if constexpr (kCoded.has_min) {
-          const L min = group_min(block, g);
-          for (int r = 0; r < R; ++r) y[r] = L::fma(min, L::set1(scales[r][n_groups + k / kRowGroup]), y[r]);
-        }
+    const std::int64_t n = n_runs(args.inner);
+    for (std::int64_t i = 0; i < n; block += Block::kBytes) {
+      const L scale = block_scale(block);
+      for (int g = 0; g < Block::kGroups && i < n; g += Block::kRunGroups, ++i) {
+        if (is_first) prefetch(block + g * (Block::kBytes / Block::kGroups));
+        add_groups<R>(block, g, run);
+        for (int r = 0; r < R; ++r) y[r] = L::fma(to_floats(run.total[r]), scale * L::set1(*scales[r]++), y[r]);
       }
     }
     for (int r = 0; r < R; ++r) y[r].store(args.y + (m + r) * args.y_stride + p * kPanel);
   }
 
+  /// Sums of a run are floats where those hold them exactly, whatever of them comes first.
+  static constexpr bool kFloats = kCoded.bits <= 5;
+  static_assert(!kFloats || (kCoded.has_min ? 33 : Block::kLargest / Block::kLargestCode) * ((1 << kCoded.bits) - 1) *
+                                    127 * kRun < 1 << 24);
+  using Total = std::conditional_t<kFloats, L, Words>;
+  static L to_floats(L sum) { return sum; }
+  static L to_floats(Words sum) { return sum.to_floats(); }
+
+  /// Where R rows are, and their sums of one run.
+  template <int R>
+  struct Run {
+    const std::int8_t* x[R];
+    const float* sums[R];
+    const std::int32_t* half_sums[R];
+    Total total[R];
+  };
+
+  /// Sums the run whose first group is g, from its group i on, and leaves the rows at the next run.
+  template <int R, int i = 0>
+  [[gnu::always_inline]] static void add_groups(const std::byte* block, int g, Run<R>& run) {
+    Words partial[R], dots[R];
+    dot<R>(block + Block::kCodes + (g + i) * Block::kGroupBytes, run.x, partial, dots);
+    const Words factor = step_words(block, g + i);
+    if constexpr (kFloats) {
+      const L step = factor.to_floats();
+      L offset = step * L::set1(static_cast<float>(-kZero));
+      if constexpr (kCoded.has_min) offset = min_words(block, g + i).to_floats();
+      for (int r = 0; r < R; ++r) {
+        const L sum = dots[r].to_floats();
+        run.total[r] = i ? L::fma(step, sum, run.total[r]) : step * sum;
+        if constexpr (kCoded.has_min || kZero) run.total[r] = L::fma(offset, L::set1(run.sums[r][i]), run.total[r]);
+      }
+    } else {
+      for (int r = 0; r < R; ++r) {
+        const std::int32_t* const halves = run.half_sums[r];
+        const std::int32_t sum = kCoded.group == 16 ? halves[i] : halves[2 * i] + halves[2 * i + 1];
+        const Words product = factor * (dots[r] + Words::set1(-kZero * sum));
+        run.total[r] = i ? run.total[r] + product : product;
+      }
+    }
+    for (int r = 0; r < R; ++r) run.x[r] += kCoded.group;
+    if constexpr (i + 1 < Block::kRunGroups) return add_groups<R, i + 1>(block, g, run);
+    for (int r = 0; r < R; ++r) {
+      run.sums[r] += 2;
+      run.half_sums[r] += 4;
+    }
+  }
+
   [[gnu::always_inline]] static L block_scale(const std::byte* block) {
     return L::load_float16(reinterpret_cast<const std::uint16_t*>(block + Block::kScales));
   }
-  /// s and m of group g, d being the block's scale.
-  [[gnu::always_inline]] static L group_scale(const std::byte* block, L d, int g) {
-    if constexpr (!kCoded.has_steps) return d;
-    const L steps = L::load_bytes(reinterpret_cast<const std::uint8_t*>(block + Block::kScaleSteps + g * 16));
-    return d * (kCoded.signed_steps ? steps - L::set1(128.0f) : steps);
+  /// i and j of a group as integers in each lane; j only where the format has minimums.
+  [[gnu::always_inline]] static Words step_words(const std::byte* block, int g) {
+    const std::byte* const from = block + Block::kSteps + g * Block::kStepBytes;
+    if constexpr (kCoded.has_min) return Words::load_int16(reinterpret_cast<const std::int16_t*>(from)) & 63u;
+    return Words::load_int8(reinterpret_cast<const std::int8_t*>(from));
   }
-  [[gnu::always_inline]] static L group_min(const std::byte* block, int g) {
-    const L min = L::load_float16(reinterpret_cast<const std::uint16_t*>(block + Block::kMins));
-    if constexpr (!kCoded.has_steps) return min;
-    return min * L::load_bytes(reinterpret_cast<const std::uint8_t*>(block + Block::kMinSteps + g * 16));
+  [[gnu::always_inline]] static Words min_words(const std::byte* block, int g) {
+    const std::byte* const from = block + Block::kSteps + g * Block::kStepBytes;
+    return Words::load_int16(reinterpret_cast<const std::int16_t*>(from)).halved(6);
   }
 };
 

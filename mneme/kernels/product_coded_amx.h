@@ -4,21 +4,27 @@
 
 namespace mneme::kernels {
 
-/// CodedProduct by AMX's products of bytes: sixteen rows by a panel's group are one instruction, and the chain over
-/// groups is that of the definition, so its bits are the same. Codes are made bytes once for many rows.
+/// CodedProduct by AMX's products of bytes: sixteen rows by a panel's run are two instructions, since the integers W of
+/// a run are two planes of bytes, made once for many rows:
 ///
-/// Tiles as in product_amx.h, and configure_bytes(n): registers 0 to 3 hold sixteen rows of sixteen integers, 4 and 5
-/// sixteen rows of n bytes, 6 and 7 n / 4 quads; dot_bytes<Sum, Rows, Panel>() adds products of signed bytes.
+///   W = A + B         A = floor(i / 2) (q - zero) + floor(j / 2)      4-bit codes
+///   W = 256 A + B     A signed, B unsigned                            the others
+///
+/// Sums of integers and the chain over runs are those of the definition, so the bits are the same.
+///
+/// Tiles as in product_amx.h; all eight hold sixteen rows of 64 bytes. dot_bytes<Sum, Rows, Plane>() adds products of
+/// signed bytes, dot_unsigned those with unsigned bytes of a plane; clear<T>() makes zeros too, and takes no load, but the
+/// next product waits for it: here others are under way.
 template <class L, class Tiles, WeightFormat kStored>
 struct AmxCodedProduct : CodedProduct<L, kStored> {
   static void product(const ProductArgs& args) noexcept {
     const std::int64_t n_tiled = args.n_rows / kTile * kTile;
     if (n_tiled) {
-      Tiles::configure_bytes(kGroup);
+      Tiles::configure(kTile, kTile);
       for (std::int64_t m = 0; m < n_tiled; m += kRowBlock) {
         const std::int64_t end = m + kRowBlock < n_tiled ? m + kRowBlock : n_tiled;
         for (std::int64_t p = 0; p < args.n_panels; ++p) {
-          for (std::int64_t k = 0; k < args.inner; k += kSpan) span(args, m, end, p, k);
+          for (std::int64_t run = 0; run < Base::n_runs(args.inner); run += kSpan) span(args, m, end, p, run);
         }
       }
       Tiles::release();
@@ -36,93 +42,152 @@ struct AmxCodedProduct : CodedProduct<L, kStored> {
   using Block = typename Base::Block;
   using Words = typename L::Words;
   static constexpr CodedFormat kCoded = Base::kCoded;
-  static constexpr int kTile = 16, kGroup = kCoded.group;
-  /// Inner elements whose bytes stay in the first-level cache, and rows that stay in the second.
-  static constexpr std::int64_t kSpan = 1024, kRowBlock = 256;
+  static constexpr bool kTwoBytes = kCoded.bits == 4;
+  static constexpr int kTile = 16;
+  /// Runs whose planes stay in the first-level cache, and rows that stay in the second.
+  static constexpr std::int64_t kSpan = 8, kRowBlock = 512;
+  static_assert(kSpan % Block::kRuns == 0 && kTile * kPanel * 4 == kRun * kPanel);
 
-  /// A span of a panel: bytes [groups][quads][16][4] of codes less their zero, scales and minimums [groups][16].
+  /// Runs of a panel: two planes of bytes [quads][16][4] each, and scales [16].
   struct alignas(64) Unpacked {
-    std::byte codes[kSpan * kPanel];
-    float scales[kSpan / kGroup * kPanel], mins[kCoded.has_min ? kSpan / kGroup * kPanel : 1];
+    std::byte planes[kSpan][2][kRun * kPanel];
+    float scales[kSpan][kPanel];
   };
 
-  static void span(const ProductArgs& args, std::int64_t m, std::int64_t end, std::int64_t p, std::int64_t k) {
-    const std::int64_t blocks = args.inner / kCoded.block_elements();
-    const auto* block =
-        static_cast<const std::byte*>(args.panels) + (p * blocks + k / kCoded.block_elements()) * Block::kBytes;
-    const std::int64_t n = args.inner - k < kSpan ? args.inner - k : kSpan;
+  static void span(const ProductArgs& args, std::int64_t m, std::int64_t end, std::int64_t p, std::int64_t run) {
+    const auto* const block = static_cast<const std::byte*>(args.panels) +
+                              (p * Block::blocks(args.inner) + run / Block::kRuns) * Block::kBytes;
+    const std::int64_t left = Base::n_runs(args.inner) - run, n = left < kSpan ? left : kSpan;
     Unpacked unpacked;
     unpack(block, n, unpacked);
-    for (; m < end; m += kTile) tile(args, unpacked, m, p, k, n);
+    for (; m < end; m += kTile) tile(args, unpacked, m, p, run, n);
   }
 
   static void unpack(const std::byte* block, std::int64_t n, Unpacked& out) {
-    for (std::int64_t i = 0; i < n / kGroup; block += Block::kBytes) {
-      const L d = Base::block_scale(block);
-      for (int g = 0; g < kCoded.block_groups; ++g, ++i) {
-        quads(block + Block::kGroups + g * Block::kGroupBytes, out.codes + i * kGroup * kPanel);
-        Base::group_scale(block, d, g).store(out.scales + i * kPanel);
-        if constexpr (kCoded.has_min) Base::group_min(block, g).store(out.mins + i * kPanel);
+    for (std::int64_t run = 0; run < n; block += Block::kBytes) {
+      const L scale = Base::block_scale(block);
+      for (int g = 0; g < Block::kGroups && run < n; ++run) {
+        scale.store(out.scales[run]);
+        for (int i = 0; i < Block::kRunGroups; ++i, ++g) {
+          std::byte* const planes = out.planes[run][0] + i * kCoded.group * kPanel;
+          if constexpr (kTwoBytes)
+            add_planes(block, g, planes);
+          else
+            split_planes(block, g, planes);
+        }
       }
     }
   }
 
-  template <int q = 0>
-  [[gnu::always_inline]] static void quads(const std::byte* group, std::byte* out) {
-    Words codes = Base::template stored_quad<q>(group);
-    // Byte by byte, without a carry: q + 128 - zero with its highest bit turned is q - zero.
-    if constexpr (kCoded.zero != 0) codes = (codes + Words::set1((128 - kCoded.zero) * 0x01010101)) ^ 0x80808080u;
-    codes.store(out + q * 64);
-    if constexpr (q + 1 < Block::kQuads) quads<q + 1>(group, out);
+  /// Calls f with each quad of a group and its number.
+  template <int q = 0, class F>
+  [[gnu::always_inline]] static void each_quad(const std::byte* block, int g, F f) {
+    f(Base::template quad<q>(block + Block::kCodes + g * Block::kGroupBytes), q);
+    if constexpr (q + 1 < Block::kQuads) each_quad<q + 1>(block, g, f);
   }
 
-  static void tile(const ProductArgs& args, const Unpacked& unpacked, std::int64_t m, std::int64_t p, std::int64_t k,
+  /// An integer in each half of a word.
+  [[gnu::always_inline]] static Words twice(Words x) { return (x & 0xffffu) | x << 16; }
+
+  /// A byte in each byte of a word.
+  [[gnu::always_inline]] static Words four_times(Words x) {
+    const Words two = twice(x) & 0x00ff00ffu;
+    return two | two << 8;
+  }
+  /// All bits where a word is odd.
+  [[gnu::always_inline]] static Words where_odd(Words x) { return (x << 31).halved(31); }
+
+  [[gnu::always_inline]] static void add_planes(const std::byte* block, int g, std::byte* planes) {
+    const Words step = Base::step_words(block, g), half = twice(step.halved(1)), odd = where_odd(step);
+    if constexpr (kCoded.has_min) {
+      const Words min = Base::min_words(block, g), offset = four_times(min.halved(1)),
+                  difference = where_odd(min) & 0x01010101u;
+      each_quad(block, g, [&](Words codes, int q) __attribute__((always_inline)) {
+        // Neither is negative and no product above 255: both bytes of a half are multiplied at once.
+        const Words first = codes.low_halves(half).add_bytes(offset);
+        first.store(planes + q * 64);
+        first.add_bytes(codes & odd).add_bytes(difference).store(planes + kRun * kPanel + q * 64);
+      });
+    } else {
+      each_quad(block, g, [&](Words quad, int q) __attribute__((always_inline)) {
+        const Words codes = quad.add_bytes(Words::set1(static_cast<std::int32_t>((256u - kCoded.zero) * 0x01010101u)));
+        const Words first = ((codes & 0x00ff00ffu).low_halves(half) & 0x00ff00ffu) | (codes & 0xff00ff00u).low_halves(half);
+        first.store(planes + q * 64);
+        first.add_bytes(codes & odd).store(planes + kRun * kPanel + q * 64);
+      });
+    }
+  }
+
+  [[gnu::always_inline]] static void split_planes(const std::byte* block, int g, std::byte* planes) {
+    const Words factor = Base::step_words(block, g), step = twice(factor);
+    Words offset = factor * Words::set1(-Base::kZero);
+    if constexpr (kCoded.has_min) offset = Base::min_words(block, g);
+    offset = twice(offset);
+    each_quad(block, g, [&](Words codes, int q) __attribute__((always_inline)) {
+      const Words even = (codes & 0x00ff00ffu).low_halves(step).add_halves(offset),
+                  odd = (codes >> 8 & 0x00ff00ffu).low_halves(step).add_halves(offset);
+      ((even >> 8 & 0x00ff00ffu) | (odd & 0xff00ff00u)).store(planes + q * 64);
+      ((even & 0x00ff00ffu) | (odd << 8 & 0xff00ff00u)).store(planes + kRun * kPanel + q * 64);
+    });
+  }
+
+  static void tile(const ProductArgs& args, const Unpacked& unpacked, std::int64_t m, std::int64_t p, std::int64_t run,
                    std::int64_t n) {
     const auto* x = static_cast<const std::byte*>(args.x) + m * args.x_stride;
-    const auto* row_scales = x + args.inner + k / kRowGroup * 4;
-    const std::int64_t to_sums = args.inner / kRowGroup * 4;
+    const auto* row_scales = x + Base::n_runs(args.inner) * kRun + run * 4;
+    x += run * kRun;
     float* y = args.y + m * args.y_stride + p * kPanel;
     L total[kTile];
 #pragma GCC unroll 16
-    for (int r = 0; r < kTile; ++r) total[r] = k ? L::load(y + r * args.y_stride) : L::zero();
-    const auto multiply = [&]<int T>(std::int64_t g) __attribute__((always_inline)) {
-      Tiles::template load<4 + T>(x + k + g * kGroup, args.x_stride);
-      Tiles::template load<6 + T>(unpacked.codes + g * kGroup * kPanel, 64);
-      Tiles::template zero<T>();
-      Tiles::template dot_bytes<T, 4 + T, 6 + T>();
+    for (int r = 0; r < kTile; ++r) total[r] = run ? L::load(y + r * args.y_stride) : L::zero();
+    alignas(64) std::int32_t sums[2][kTile * kPanel], lower[2][kTwoBytes ? 1 : kTile * kPanel];
+    const auto store = [&]<int T>() __attribute__((always_inline)) {
+      Tiles::template store<T>(sums[T], 64);
+      if constexpr (!kTwoBytes) Tiles::template store<2 + T>(lower[T], 64);
     };
-    const auto join = [&]<int T>(std::int64_t g) __attribute__((always_inline)) {
-      alignas(64) std::int32_t sums[kTile * kPanel];
-      Tiles::template store<T>(sums, 64);
-      const L scale = L::load(unpacked.scales + g * kPanel);
-      const std::byte* of_group = row_scales + g * kGroup / kRowGroup * 4;
+    // Rows first to last of the sums of run i join their chains.
+    const auto join = [&]<int T, int first, int last>(std::int64_t i) __attribute__((always_inline)) {
+      const L scale = L::load(unpacked.scales[i]);
 #pragma GCC unroll 16
-      for (int r = 0; r < kTile; ++r) {
-        const L sum = Words::load(sums + r * kPanel).to_floats();
-        total[r] = L::fma(sum, scale * broadcast(of_group + r * args.x_stride), total[r]);
+      for (int r = first; r < last; ++r) {
+        Words sum = Words::load(sums[T] + r * kPanel);
+        if constexpr (!kTwoBytes) sum = (sum << 8) + Words::load(lower[T] + r * kPanel);
+        const float row_scale = *reinterpret_cast<const float*>(row_scales + r * args.x_stride + i * 4);
+        total[r] = L::fma(sum.to_floats(), scale * L::set1(row_scale), total[r]);
       }
-      if constexpr (kCoded.has_min) {
-        const L min = L::load(unpacked.mins + g * kPanel);
-#pragma GCC unroll 16
-        for (int r = 0; r < kTile; ++r) {
-          total[r] = L::fma(min, broadcast(of_group + to_sums + r * args.x_stride), total[r]);
+    };
+    // Products of run i + 2, while the sums of run i join their chains. Those of run i + 1 leave the tiles in between:
+    // memory gives sums back only when their store is done.
+    const auto step = [&]<int T>(std::int64_t i) __attribute__((always_inline)) {
+      constexpr int kFirst = kTwoBytes && T ? 2 : 6;
+      const bool multiply = i + 2 < n, joins = i >= 0;
+      if (multiply) Tiles::template load<4 + T>(x + (i + 2) * kRun, args.x_stride);
+      if (joins) join.template operator()<T, 0, 4>(i);
+      if (multiply) Tiles::template load<kFirst>(unpacked.planes[i + 2][0], 64);
+      if (joins) join.template operator()<T, 4, 8>(i);
+      if (multiply) {
+        Tiles::template load<kFirst + 1>(unpacked.planes[i + 2][1], 64);
+        Tiles::template clear<T>();
+        Tiles::template dot_bytes<T, 4 + T, kFirst>();
+      }
+      if (joins) join.template operator()<T, 8, 12>(i);
+      if (multiply) {
+        if constexpr (kTwoBytes) {
+          Tiles::template dot_bytes<T, 4 + T, kFirst + 1>();
+        } else {
+          Tiles::template clear<2 + T>();
+          Tiles::template dot_unsigned<2 + T, 4 + T, kFirst + 1>();
         }
       }
+      if (joins) join.template operator()<T, 12, 16>(i);
+      if (i >= -1 && i + 1 < n) store.template operator()<1 - T>();
     };
-    const std::int64_t n_groups = n / kGroup;
-    multiply.template operator()<0>(0);
-    for (std::int64_t g = 0; g < n_groups; g += 2) {
-      if (g + 1 < n_groups) multiply.template operator()<1>(g + 1);
-      join.template operator()<0>(g);
-      if (g + 2 < n_groups) multiply.template operator()<0>(g + 2);
-      if (g + 1 < n_groups) join.template operator()<1>(g + 1);
+    for (std::int64_t i = -2; i < n; i += 2) {
+      step.template operator()<0>(i);
+      if (i + 1 < n) step.template operator()<1>(i + 1);
     }
 #pragma GCC unroll 16
     for (int r = 0; r < kTile; ++r) total[r].store(y + r * args.y_stride);
-  }
-
-  [[gnu::always_inline]] static L broadcast(const std::byte* number) {
-    return L::set1(*reinterpret_cast<const float*>(number));
   }
 };
 

@@ -12,7 +12,7 @@ WeightFormat format_of(const StoredTensor& matrix, DType dtype, at::Device devic
   const std::optional<WeightFormat> stored = coded_format_of(matrix.storage);
   if (!device.is_cpu() || matrix.linear_as == LinearAs::kNumbers) return weight_format(dtype);
   if (matrix.linear_as == LinearAs::kStored) return stored.value_or(weight_format(dtype));
-  return matrix.columns() % kernels::kRowGroup == 0 ? WeightFormat::kQ8_0 : weight_format(dtype);
+  return matrix.columns() % kernels::kCodedStep == 0 ? WeightFormat::kQ8_0 : weight_format(dtype);
 }
 
 std::int64_t held_bytes(const StoredTensor& matrix, WeightFormat format) {

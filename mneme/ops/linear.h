@@ -15,7 +15,7 @@ namespace mneme::ops {
 /// sums are float32.
 ///
 /// On the CPU every output element is one fixed sequence of roundings, whatever the rows beside it and the number of
-/// threads (kernels.h says which). bfloat16 weights round x to bfloat16 first, integers to int8 in groups of 32;
+/// threads (kernels.h says which). bfloat16 weights round x to bfloat16 first, integers to int8 in runs of 64;
 /// float16 and float32 weights take it as it is.
 class Linear {
  public:

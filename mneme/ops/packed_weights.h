@@ -16,7 +16,7 @@ namespace mneme::ops {
 
 /// Rows that one task of a product takes: enough to use weights many times while they are in cache, few enough that
 /// inputs stay there.
-inline constexpr std::int64_t kRowsPerTask = 128;
+inline constexpr std::int64_t kRowsPerTask = 256;
 
 inline std::int64_t n_panels(std::int64_t out_features) {
   return kernels::round_up(out_features, kernels::kPanel) / kernels::kPanel;

@@ -190,6 +190,15 @@ inline __mmask64 _mm512_movepi8_mask(__m512i a) {
 [[gnu::noinline]] inline __m512i _mm512_add_epi16(__m512i a, __m512i b) {
   return each_of<std::int16_t>([&](int i) { return element<std::int16_t>(a, i) + element<std::int16_t>(b, i); });
 }
+[[gnu::noinline]] inline __m512i _mm512_add_epi8(__m512i a, __m512i b) {
+  return each_of<std::int8_t>([&](int i) { return element<std::int8_t>(a, i) + element<std::int8_t>(b, i); });
+}
+[[gnu::noinline]] inline __m512i _mm512_mullo_epi16(__m512i a, __m512i b) {
+  return each_of<std::int16_t>([&](int i) { return element<std::int16_t>(a, i) * element<std::int16_t>(b, i); });
+}
+[[gnu::noinline]] inline __m512i _mm512_mullo_epi32(__m512i a, __m512i b) {
+  return each_integer([=](int i) { return a.u[i] * b.u[i]; });
+}
 [[gnu::noinline]] inline __m512i _mm512_maddubs_epi16(__m512i a, __m512i b) {
   return each_of<std::int16_t>([&](int i) {
     int sum = 0;
@@ -250,10 +259,13 @@ inline __m256i _mm512_cvtepi32_epi16(__m512i a) {
   for (int i = 0; i < 16; ++i) r.h[i] = static_cast<std::uint16_t>(a.u[i]);
   return r;
 }
-[[gnu::noinline]] inline __m512i _mm512_cvtepu8_epi32(__m128i a) {
-  std::uint8_t bytes[16];
+[[gnu::noinline]] inline __m512i _mm512_cvtepi16_epi32(__m256i a) {
+  return each_integer([=](int i) { return static_cast<std::uint32_t>(static_cast<std::int16_t>(a.h[i])); });
+}
+[[gnu::noinline]] inline __m512i _mm512_cvtepi8_epi32(__m128i a) {
+  std::int8_t bytes[16];
   std::memcpy(bytes, &a, sizeof bytes);
-  return each_integer([&](int i) { return bytes[i]; });
+  return each_integer([&](int i) { return static_cast<std::uint32_t>(bytes[i]); });
 }
 inline __m256i _mm256_cvtepi8_epi16(__m128i a) {
   std::int8_t bytes[16];

@@ -11,12 +11,12 @@
 namespace mneme::kernels {
 
 struct FakeTile {
-  int rows = 0, bytes = 64;
+  int rows = 0;
   unsigned char data[16][64] = {};
 };
 
-/// AMX's eight tile registers in plain C++, after the operation sections of TILELOADD, TILESTORED, TDPBF16PS and
-/// TDPBSSD in Intel's manual. What would fault on the processor ends the program.
+/// AMX's eight tile registers in plain C++, after the operation sections of TILELOADD, TILESTORED, TDPBF16PS, TDPBSSD
+/// and TDPBSUD in Intel's manual. What would fault on the processor ends the program.
 struct FakeTiles {
   static void configure(int rows_0, int rows_1) {
     const int rows[8] = {rows_0, rows_0, rows_1, rows_1, rows_0, rows_1, 16, 16};
@@ -25,12 +25,6 @@ struct FakeTiles {
       tiles[t] = {};
       tiles[t].rows = rows[t];
     }
-  }
-  static void configure_bytes(int n) {
-    configure(16, 16);
-    require(n % 4 == 0 && n >= 4 && n <= 64);
-    tiles[4].bytes = tiles[5].bytes = n;
-    tiles[6].rows = tiles[7].rows = n / 4;
   }
   static void release() {
     for (FakeTile& tile : tiles) tile = {};
@@ -41,11 +35,14 @@ struct FakeTiles {
     std::memset(tiles[T].data, 0, sizeof tiles[T].data);
   }
   template <int T>
+  static void clear() {
+    zero<T>();
+  }
+  template <int T>
   static void load(const void* from, std::int64_t stride) {
     zero<T>();
     for (int r = 0; r < tiles[T].rows; ++r)
-      std::memcpy(tiles[T].data[r], static_cast<const char*>(from) + r * stride,
-                  static_cast<std::size_t>(tiles[T].bytes));
+      std::memcpy(tiles[T].data[r], static_cast<const char*>(from) + r * stride, 64);
   }
   template <int T>
   static void store(void* to, std::int64_t stride) {
@@ -77,19 +74,12 @@ struct FakeTiles {
   /// sum[m][n] += the products of four signed bytes of row m with four of column n, quad after quad.
   template <int Sum, int Rows, int Panel>
   static void dot_bytes() {
-    FakeTile &sum = tiles[Sum], &rows = tiles[Rows], &panel = tiles[Panel];
-    require(sum.rows > 0 && sum.rows == rows.rows && rows.bytes == 4 * panel.rows && sum.bytes == 64);
-    for (int m = 0; m < sum.rows; ++m) {
-      for (int n = 0; n < 16; ++n) {
-        std::int32_t total;
-        std::memcpy(&total, sum.data[m] + 4 * n, 4);
-        for (int k = 0; k < rows.bytes; ++k) {
-          total +=
-              static_cast<std::int8_t>(rows.data[m][k]) * static_cast<std::int8_t>(panel.data[k / 4][4 * n + k % 4]);
-        }
-        std::memcpy(sum.data[m] + 4 * n, &total, 4);
-      }
-    }
+    add_products<std::int8_t>(tiles[Sum], tiles[Rows], tiles[Panel]);
+  }
+  /// With unsigned bytes of the column.
+  template <int Sum, int Rows, int Panel>
+  static void dot_unsigned() {
+    add_products<std::uint8_t>(tiles[Sum], tiles[Rows], tiles[Panel]);
   }
 
   static void to_bfloat16(const float* from, std::uint16_t* to) {
@@ -98,6 +88,20 @@ struct FakeTiles {
 
  private:
   static inline thread_local FakeTile tiles[8];
+
+  template <class Byte>
+  static void add_products(FakeTile& sum, const FakeTile& rows, const FakeTile& panel) {
+    require(sum.rows > 0 && sum.rows == rows.rows && panel.rows == 16);
+    for (int m = 0; m < sum.rows; ++m) {
+      for (int n = 0; n < 16; ++n) {
+        std::int32_t total;
+        std::memcpy(&total, sum.data[m] + 4 * n, 4);
+        for (int k = 0; k < 64; ++k)
+          total += static_cast<std::int8_t>(rows.data[m][k]) * static_cast<Byte>(panel.data[k / 4][4 * n + k % 4]);
+        std::memcpy(sum.data[m] + 4 * n, &total, 4);
+      }
+    }
+  }
 
   static void require(bool condition) {
     if (!condition) std::abort();

@@ -38,14 +38,21 @@ int apply_all(const float* a_lanes, const float* b_lanes, const float* c_lanes, 
   put(L::load_even(halves));
   put(L::load_odd(halves));
 
-  put(L::load_bytes(reinterpret_cast<const std::uint8_t*>(halves)));
   put(L::load_float8(reinterpret_cast<const std::uint8_t*>(halves)));
   using Words = typename L::Words;
+  put(Words::load_int8(reinterpret_cast<const std::int8_t*>(halves)).to_floats());
+  put(Words::load_int16(reinterpret_cast<const std::int16_t*>(halves)).to_floats());
   const Words words = Words::load(halves);
   put((words & 0x0f0f0f0fu).as_floats());
   put((words >> 7 | Words::bits_of(a) << 3).as_floats());
   put((words ^ 0x80808080u).as_floats());
-  put((words >> 8).to_floats());
+  put(words.to_floats());
+  const Words others = Words::bits_of(b);
+  put((words & others).as_floats());
+  put((words * others).as_floats());
+  put(words.add_bytes(others).as_floats());
+  put(words.low_halves(others).as_floats());
+  put(words.add_halves(others).as_floats());
   put(a + b);
   put(a - b);
   put(a * b);

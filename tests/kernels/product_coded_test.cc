@@ -51,41 +51,35 @@ Vector product(const Table& table, const CodedMatrix& w, const Vector& x, bool o
 
 class CodedProducts : public ::testing::TestWithParam<WeightFormat> {};
 
-/// The formula of product_coded.h with nothing shared but the blocks.
+/// The formula of product_coded.h with nothing shared but the panel's scales and numbers.
 TEST_P(CodedProducts, AreTheChainThatTheyAreDefinedAs) {
-  const CodedFormat layout = coded_format(GetParam());
-  const CodedMatrix w(GetParam(), 19, 512);
+  const CodedMatrix w(GetParam(), 16, GetParam() == WeightFormat::kQ4_1 ? 544 : 512);  // eight runs, and half a one
   const Vector x = random_floats(3 * w.columns, 5);
   const Vector got = product(*tables_under_test().front(), w, x);
+  std::vector<std::byte> panel(static_cast<std::size_t>(panel_bytes(GetParam(), w.columns)));
+  pack_coded_panel(GetParam(), w.blocks.data(), w.row_bytes, 16, w.columns, panel.data());
+  Vector numbers(w.numbers.size());
+  decode_coded_panels(GetParam(), panel.data(), 16, w.columns, numbers.data());
+  const std::int64_t block_runs = GetParam() == WeightFormat::kQ6_K ? 4 : 1;
+  const std::int64_t block_bytes = std::ssize(panel) / ((w.columns + 64 * block_runs - 1) / (64 * block_runs));
   for (std::int64_t m = 0; m < 3; ++m) {
     for (std::int64_t n = 0; n < w.rows; ++n) {
       float y = 0;
-      for (std::int64_t k = 0; k < w.columns; k += layout.group) {
-        GgmlBlock block;
-        unpack(GetParam(), w.blocks.data() + n * w.row_bytes + k / layout.block_elements() * layout.block_bytes, block);
-        const int in_block = static_cast<int>(k % layout.block_elements()), group = in_block / layout.group;
-        const float* const around = x.data() + m * w.columns + k / 32 * 32;
+      for (std::int64_t k = 0; k < w.columns; k += 64) {
+        std::uint16_t half;
+        std::memcpy(&half, panel.data() + k / (64 * block_runs) * block_bytes + 2 * n, sizeof half);
+        const float scaled_up = from_float16(half);
+        const std::int64_t end = std::min(k + 64, w.columns);
         float largest = 0;
-        for (int i = 0; i < 32; ++i) largest = std::fmax(largest, std::fabs(around[i]));
-        const auto code_of = [&](float value) { return std::nearbyint(value * (127.0f / largest)); };
-        float sum = 0, row_sum = 0;
-        for (int i = 0; i < layout.group; ++i) {
-          const int stored = block.codes[in_block + i];
-          const int q = layout.bits == 8 ? static_cast<std::int8_t>(stored) : stored;
-          sum += static_cast<float>(q - layout.zero) * code_of(x[static_cast<std::size_t>(m * w.columns + k + i)]);
+        for (std::int64_t i = k; i < end; ++i) largest = std::fmax(largest, std::fabs(x[m * w.columns + i]));
+        std::int64_t sum = 0;
+        for (std::int64_t i = k; i < end; ++i) {
+          const std::int64_t weight = std::lrint(numbers[n * w.columns + i] / (scaled_up / 16.0f));
+          sum += weight * std::lrint(x[m * w.columns + i] * (127.0f / largest));
         }
-        for (int i = 0; i < 32; ++i) row_sum += code_of(around[i]);
-        float scale = from_float16(block.scale), min = from_float16(block.min);
-        if (layout.has_steps) {
-          const int step = block.scale_steps[group];
-          scale *= static_cast<float>(GetParam() == WeightFormat::kQ6_K ? static_cast<std::int8_t>(step) : step);
-          if (layout.has_min) min *= static_cast<float>(block.min_steps[group]);
-        }
-        const float a = largest / 127.0f;
-        y = std::fma(sum, scale * a, y);
-        if (layout.has_min) y = std::fma(min, a * row_sum, y);
+        y = std::fma(static_cast<float>(sum), scaled_up * (largest / 2032.0f), y);
       }
-      ASSERT_EQ(got[static_cast<std::size_t>(m * w.rows + n)], y) << m << " " << n;
+      ASSERT_EQ(got[m * w.rows + n], y) << m << " " << n;
     }
   }
 }
