@@ -63,22 +63,30 @@ struct Columns {
       for (int n = 0; n < 16; ++n) scaled_up[n] = to_float16(d[0][n] * kScaleUp);
       return;
     }
-    // The least S with which W is within its bounds, whatever is rounded; then the best that is a little larger.
+    // The least S with which W is within its bounds, whatever is rounded; then the best of a few that are a little larger
+    // and have the largest d as a multiple.
     constexpr float kLimit = kCoded.has_min ? Block::kLargest - 0.5f - 0.5f * kMiddle
                                             : static_cast<float>(Block::kLargest / Block::kLargestCode);
     constexpr int kTried = 8;
-    constexpr float kTriedStep = 1.0f / 80;
-    float least[16], scale[16], smallest[16];
+    float largest_d[16], most_steps[16], scale[16], smallest[16];
     for (int n = 0; n < 16; ++n) {
-      least[n] = largest(n) / kLimit;
-      smallest[n] = HUGE_VALF;
-      scale[n] = least[n];
+      const float end = largest(n);
+      largest_d[n] = 0;
+      for (int g = 0; g < Block::kGroups; ++g) largest_d[n] = std::max(largest_d[n], std::fabs(d[g][n]));
+      scale[n] = end / kLimit;
+      most_steps[n] = end > 0 ? std::floor(largest_d[n] / scale[n] * (1 + 1e-6f)) : 0.0f;
+      smallest[n] = error_of(scale[n], n);
     }
     for (int c = 0; c < kTried; ++c) {
+      float tried[16], error[16];
       for (int n = 0; n < 16; ++n) {
-        const float tried = least[n] * (1.0f + kTriedStep * static_cast<float>(c)), error = error_of(tried, n);
-        scale[n] = error < smallest[n] ? tried : scale[n];
-        smallest[n] = error < smallest[n] ? error : smallest[n];
+        const float most = most_steps[n] - static_cast<float>(c);
+        tried[n] = most >= 1 ? largest_d[n] / most : scale[n];
+      }
+      for (int n = 0; n < 16; ++n) error[n] = error_of(tried[n], n);
+      for (int n = 0; n < 16; ++n) {
+        scale[n] = error[n] < smallest[n] ? tried[n] : scale[n];
+        smallest[n] = error[n] < smallest[n] ? error[n] : smallest[n];
       }
     }
     for (int n = 0; n < 16; ++n) round(scale[n], n);
@@ -133,33 +141,50 @@ struct Columns {
   }
 };
 
-/// Writes a panel's block, which is zero.
+/// Four codes at once: those of a quad, or what of them belongs into a line.
+std::uint32_t quad_at(const std::uint8_t* codes) {
+  std::uint32_t quad;
+  std::memcpy(&quad, codes, sizeof quad);
+  return quad;
+}
+void put_quad(std::uint32_t quad, std::int64_t n, std::byte* line) { std::memcpy(line + 4 * n, &quad, sizeof quad); }
+
+/// Writes a group's codes for output n.
+template <WeightFormat kFormat>
+void write_codes(const std::uint8_t* codes, std::int64_t n, std::byte* group) {
+  using Block = CodedBlock<kFormat>;
+  constexpr int kBits = Block::kCoded.bits;
+  std::uint32_t high = 0;
+  for (int q = 0; q < Block::kQuads; ++q) {
+    const std::uint32_t quad = quad_at(codes + 4 * q);
+    if constexpr (kBits == 8) {
+      put_quad(quad, n, group + q * 64);
+    } else {
+      if (q % 2) {
+        const std::uint32_t before = quad_at(codes + 4 * q - 4);
+        put_quad((before & 0x0f0f0f0fu) | (quad & 0x0f0f0f0fu) << 4, n, group + q / 2 * 64);
+      }
+      if constexpr (kBits > 4) high |= (quad >> 4 & 0x0f0f0f0fu) << (kBits - 4) * q;
+    }
+  }
+  if constexpr (kBits == 5 || kBits == 6) put_quad(high, n, group + Block::kHighBits);
+}
+
 template <WeightFormat kFormat>
 void write(const Columns<kFormat>& columns, std::byte* out) {
   using Block = CodedBlock<kFormat>;
   constexpr CodedFormat kCoded = Block::kCoded;
   std::memcpy(out + Block::kScales, columns.scaled_up, sizeof columns.scaled_up);
   for (int g = 0; g < Block::kGroups; ++g) {
-    std::byte* const group = out + Block::kCodes + g * Block::kGroupBytes;
+    std::byte* const steps = out + Block::kSteps + g * Block::kStepBytes;
     for (int n = 0; n < 16; ++n) {
       if constexpr (kCoded.has_min) {
         const auto both = static_cast<std::int16_t>(columns.steps[g][n] + 64 * columns.mins[g][n]);
-        std::memcpy(out + Block::kSteps + g * Block::kStepBytes + 2 * n, &both, sizeof both);
+        std::memcpy(steps + 2 * n, &both, sizeof both);
       } else {
-        out[Block::kSteps + g * Block::kStepBytes + n] = static_cast<std::byte>(columns.steps[g][n]);
+        steps[n] = static_cast<std::byte>(columns.steps[g][n]);
       }
-      for (int i = 0; i < kCoded.group; ++i) {
-        const unsigned code = columns.codes[n][g * kCoded.group + i];
-        const int quad = i / 4, byte = n * 4 + i % 4;
-        if constexpr (kCoded.bits == 8) {
-          group[quad * 64 + byte] = static_cast<std::byte>(code);
-        } else {
-          group[quad / 2 * 64 + byte] |= static_cast<std::byte>((code & 15u) << (quad % 2 * 4));
-          if constexpr (kCoded.bits == 5) group[Block::kHighBits + byte] |= static_cast<std::byte>(code >> 4 << quad);
-          if constexpr (kCoded.bits == 6)
-            group[Block::kHighBits + byte] |= static_cast<std::byte>(code >> 4 << 2 * quad);
-        }
-      }
+      write_codes<kFormat>(columns.codes[n] + g * kCoded.group, n, out + Block::kCodes + g * Block::kGroupBytes);
     }
   }
 }
@@ -215,7 +240,6 @@ std::int64_t panel_bytes(WeightFormat format, std::int64_t inner) {
 
 void pack_coded_panel(WeightFormat format, const std::byte* rows, std::int64_t row_bytes, std::int64_t n_rows,
                       std::int64_t inner, std::byte* panel) noexcept {
-  std::memset(panel, 0, static_cast<std::size_t>(panel_bytes(format, inner)));
   with_format(format, [&]<WeightFormat kFormat>() {
     using Block = CodedBlock<kFormat>;
     for (std::int64_t b = 0; b < Block::blocks(inner); ++b) {

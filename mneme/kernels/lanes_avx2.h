@@ -168,6 +168,7 @@ struct LanesAvx2 {
     }
     Words operator&(Words b) const { return {_mm256_and_si256(lo, b.lo), _mm256_and_si256(hi, b.hi)}; }
     Words operator|(Words b) const { return {_mm256_or_si256(lo, b.lo), _mm256_or_si256(hi, b.hi)}; }
+    Words operator^(Words b) const { return {_mm256_xor_si256(lo, b.lo), _mm256_xor_si256(hi, b.hi)}; }
     Words operator^(std::uint32_t mask) const {
       const __m256i all = _mm256_set1_epi32(static_cast<int>(mask));
       return {_mm256_xor_si256(lo, all), _mm256_xor_si256(hi, all)};

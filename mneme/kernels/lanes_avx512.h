@@ -136,6 +136,7 @@ struct LanesOfAvx512 {
     }
     Words operator&(Words b) const { return {_mm512_and_si512(v, b.v)}; }
     Words operator|(Words b) const { return {_mm512_or_si512(v, b.v)}; }
+    Words operator^(Words b) const { return {_mm512_xor_si512(v, b.v)}; }
     Words operator^(std::uint32_t mask) const {
       return {_mm512_xor_si512(v, _mm512_set1_epi32(static_cast<int>(mask)))};
     }

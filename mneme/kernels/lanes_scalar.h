@@ -230,6 +230,9 @@ struct LanesScalar {
     Words operator|(Words b) const {
       return each([&](int i) { return u[i] | b.u[i]; });
     }
+    Words operator^(Words b) const {
+      return each([&](int i) { return u[i] ^ b.u[i]; });
+    }
     Words operator^(std::uint32_t mask) const {
       return each([&](int i) { return u[i] ^ mask; });
     }

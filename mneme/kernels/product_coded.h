@@ -176,8 +176,7 @@ struct CodedProduct {
 
   /// Sums of a run are floats where those hold them exactly, whatever of them comes first.
   static constexpr bool kFloats = kCoded.bits <= 5;
-  static_assert(!kFloats || (kCoded.has_min ? 33 : Block::kLargest / Block::kLargestCode) * ((1 << kCoded.bits) - 1) *
-                                    127 * kRun < 1 << 24);
+  static_assert(!kFloats || Block::kLargestStep * ((1 << kCoded.bits) - 1) * 127 * kRun < 1 << 24);
   using Total = std::conditional_t<kFloats, L, Words>;
   static L to_floats(L sum) { return sum; }
   static L to_floats(Words sum) { return sum.to_floats(); }

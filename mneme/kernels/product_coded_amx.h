@@ -4,11 +4,11 @@
 
 namespace mneme::kernels {
 
-/// CodedProduct by AMX's products of bytes: sixteen rows by a panel's run are two instructions, since the integers W of
-/// a run are two planes of bytes, made once for many rows:
+/// CodedProduct by AMX's products of bytes: sixteen rows by a panel's run are two or three instructions, since the
+/// integers W of a run are two planes of bytes, made once for many rows:
 ///
-///   W = A + B         A = floor(i / 2) (q - zero) + floor(j / 2)      4-bit codes
-///   W = 256 A + B     A signed, B unsigned                            the others
+///   W = 2 A + B       A from i / 3 and j / 3, to the nearest      4-bit codes: A is multiplied twice
+///   W = 256 A + B     A signed, B unsigned                        the others: their sums come together in vectors
 ///
 /// Sums of integers and the chain over runs are those of the definition, so the bits are the same.
 ///
@@ -42,7 +42,7 @@ struct AmxCodedProduct : CodedProduct<L, kStored> {
   using Block = typename Base::Block;
   using Words = typename L::Words;
   static constexpr CodedFormat kCoded = Base::kCoded;
-  static constexpr bool kTwoBytes = kCoded.bits == 4;
+  static constexpr bool kOneSum = kCoded.bits == 4;
   static constexpr int kTile = 16;
   /// Runs whose planes stay in the first-level cache, and rows that stay in the second.
   static constexpr std::int64_t kSpan = 8, kRowBlock = 512;
@@ -70,7 +70,7 @@ struct AmxCodedProduct : CodedProduct<L, kStored> {
         scale.store(out.scales[run]);
         for (int i = 0; i < Block::kRunGroups; ++i, ++g) {
           std::byte* const planes = out.planes[run][0] + i * kCoded.group * kPanel;
-          if constexpr (kTwoBytes)
+          if constexpr (kOneSum)
             add_planes(block, g, planes);
           else
             split_planes(block, g, planes);
@@ -94,28 +94,35 @@ struct AmxCodedProduct : CodedProduct<L, kStored> {
     const Words two = twice(x) & 0x00ff00ffu;
     return two | two << 8;
   }
-  /// All bits where a word is odd.
-  [[gnu::always_inline]] static Words where_odd(Words x) { return (x << 31).halved(31); }
+  /// The nearest integer to x / 3, |x| < 1024.
+  [[gnu::always_inline]] static Words third(Words x) {
+    return ((x + Words::set1(3 * 1024 + 1)) * Words::set1(21846)).halved(16) + Words::set1(-1024);
+  }
+  /// x - 3 third: -1, 0 or 1.
+  [[gnu::always_inline]] static Words rest(Words x, Words third) { return x + third * Words::set1(-3); }
 
   [[gnu::always_inline]] static void add_planes(const std::byte* block, int g, std::byte* planes) {
-    const Words step = Base::step_words(block, g), half = twice(step.halved(1)), odd = where_odd(step);
+    const Words step = Base::step_words(block, g), step_third = third(step), factor = twice(step_third);
+    // B = A + (-1, 0 or 1) (q - zero) + (-1, 0 or 1); -x is ~x + 1.
+    const Words step_rest = rest(step, step_third), any = (step_rest << 31).halved(31), minus = step_rest.halved(31);
+    Words offset = Words::set1(0), more = minus & 1u;
     if constexpr (kCoded.has_min) {
-      const Words min = Base::min_words(block, g), offset = four_times(min.halved(1)),
-                  difference = where_odd(min) & 0x01010101u;
-      each_quad(block, g, [&](Words codes, int q) __attribute__((always_inline)) {
-        // Neither is negative and no product above 255: both bytes of a half are multiplied at once.
-        const Words first = codes.low_halves(half).add_bytes(offset);
-        first.store(planes + q * 64);
-        first.add_bytes(codes & odd).add_bytes(difference).store(planes + kRun * kPanel + q * 64);
-      });
-    } else {
-      each_quad(block, g, [&](Words quad, int q) __attribute__((always_inline)) {
-        const Words codes = quad.add_bytes(Words::set1(static_cast<std::int32_t>((256u - kCoded.zero) * 0x01010101u)));
-        const Words first = ((codes & 0x00ff00ffu).low_halves(half) & 0x00ff00ffu) | (codes & 0xff00ff00u).low_halves(half);
-        first.store(planes + q * 64);
-        first.add_bytes(codes & odd).store(planes + kRun * kPanel + q * 64);
-      });
+      const Words min = Base::min_words(block, g), min_third = third(min);
+      offset = four_times(min_third), more = more + rest(min, min_third);
     }
+    more = four_times(more);
+    each_quad(block, g, [&](Words codes, int q) __attribute__((always_inline)) {
+      Words first;
+      if constexpr (kCoded.has_min) {
+        // Neither is negative and no product above 255: both bytes of a half are multiplied at once.
+        first = codes.low_halves(factor).add_bytes(offset);
+      } else {
+        codes = codes.add_bytes(Words::set1(static_cast<std::int32_t>((256u - kCoded.zero) * 0x01010101u)));
+        first = ((codes & 0x00ff00ffu).low_halves(factor) & 0x00ff00ffu) | (codes & 0xff00ff00u).low_halves(factor);
+      }
+      first.store(planes + q * 64);
+      first.add_bytes((codes & any) ^ minus).add_bytes(more).store(planes + kRun * kPanel + q * 64);
+    });
   }
 
   [[gnu::always_inline]] static void split_planes(const std::byte* block, int g, std::byte* planes) {
@@ -140,10 +147,10 @@ struct AmxCodedProduct : CodedProduct<L, kStored> {
     L total[kTile];
 #pragma GCC unroll 16
     for (int r = 0; r < kTile; ++r) total[r] = run ? L::load(y + r * args.y_stride) : L::zero();
-    alignas(64) std::int32_t sums[2][kTile * kPanel], lower[2][kTwoBytes ? 1 : kTile * kPanel];
+    alignas(64) std::int32_t sums[2][kTile * kPanel], lower[2][kOneSum ? 1 : kTile * kPanel];
     const auto store = [&]<int T>() __attribute__((always_inline)) {
       Tiles::template store<T>(sums[T], 64);
-      if constexpr (!kTwoBytes) Tiles::template store<2 + T>(lower[T], 64);
+      if constexpr (!kOneSum) Tiles::template store<2 + T>(lower[T], 64);
     };
     // Rows first to last of the sums of run i join their chains.
     const auto join = [&]<int T, int first, int last>(std::int64_t i) __attribute__((always_inline)) {
@@ -151,7 +158,7 @@ struct AmxCodedProduct : CodedProduct<L, kStored> {
 #pragma GCC unroll 16
       for (int r = first; r < last; ++r) {
         Words sum = Words::load(sums[T] + r * kPanel);
-        if constexpr (!kTwoBytes) sum = (sum << 8) + Words::load(lower[T] + r * kPanel);
+        if constexpr (!kOneSum) sum = (sum << 8) + Words::load(lower[T] + r * kPanel);
         const float row_scale = *reinterpret_cast<const float*>(row_scales + r * args.x_stride + i * 4);
         total[r] = L::fma(sum.to_floats(), scale * L::set1(row_scale), total[r]);
       }
@@ -159,7 +166,7 @@ struct AmxCodedProduct : CodedProduct<L, kStored> {
     // Products of run i + 2, while the sums of run i join their chains. Those of run i + 1 leave the tiles in between:
     // memory gives sums back only when their store is done.
     const auto step = [&]<int T>(std::int64_t i) __attribute__((always_inline)) {
-      constexpr int kFirst = kTwoBytes && T ? 2 : 6;
+      constexpr int kFirst = kOneSum && T ? 2 : 6;
       const bool multiply = i + 2 < n, joins = i >= 0;
       if (multiply) Tiles::template load<4 + T>(x + (i + 2) * kRun, args.x_stride);
       if (joins) join.template operator()<T, 0, 4>(i);
@@ -172,7 +179,8 @@ struct AmxCodedProduct : CodedProduct<L, kStored> {
       }
       if (joins) join.template operator()<T, 8, 12>(i);
       if (multiply) {
-        if constexpr (kTwoBytes) {
+        if constexpr (kOneSum) {
+          Tiles::template dot_bytes<T, 4 + T, kFirst>();
           Tiles::template dot_bytes<T, 4 + T, kFirst + 1>();
         } else {
           Tiles::template clear<2 + T>();

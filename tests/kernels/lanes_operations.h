@@ -49,6 +49,7 @@ int apply_all(const float* a_lanes, const float* b_lanes, const float* c_lanes, 
   put(words.to_floats());
   const Words others = Words::bits_of(b);
   put((words & others).as_floats());
+  put((words ^ others).as_floats());
   put((words * others).as_floats());
   put(words.add_bytes(others).as_floats());
   put(words.low_halves(others).as_floats());
