@@ -63,8 +63,8 @@ struct Columns {
       for (int n = 0; n < 16; ++n) scaled_up[n] = to_float16(d[0][n] * kScaleUp);
       return;
     }
-    // The least S with which W is within its bounds, whatever is rounded; then the best of a few that are a little larger
-    // and have the largest d as a multiple.
+    // The least S with which W is within its bounds, whatever is rounded; then the best of a few that are a little
+    // larger and have the largest d as a multiple.
     constexpr float kLimit = kCoded.has_min ? Block::kLargest - 0.5f - 0.5f * kMiddle
                                             : static_cast<float>(Block::kLargest / Block::kLargestCode);
     constexpr int kTried = 8;

@@ -13,19 +13,21 @@
 ///
 /// A run is thus a sum of integers times S, whatever its groups are: what dot products and AMX want. Codes q are those
 /// of the file. S, i and j are fitted to its scales d and minimums m (`fit` in coded_panel.cc): with 4 bits i is about
-/// 45, and S the best of a few candidates: that adds 1/500 to the squared error that rounding to 4 bits has. Q6_K's scales are integers in the file, and stay what they are.
+/// 45, and S the best of a few candidates: that adds 1/500 to the squared error that rounding to 4 bits has. Q6_K's
+/// scales are integers in the file, and stay what they are.
 ///
 /// A panel holds blocks of sixteen outputs one after the other:
 ///
-///   block    16 S [16] float16, then i [groups][16] int8 or, where the format has minimums, i + 64 j [groups][16] int16,
+///   block    16 S [16] float16, then i [groups][16] int8 or, where the format has minimums, i + 64 j [groups][16]
+///   int16,
 ///            then its groups
 ///   group    quads of inner elements: [quads / 2][16][4] bytes with quad 2i in the lower and 2i + 1 in the upper four
 ///   bits,
 ///            or [quads][16][4] bytes for 8 bits; then the bits above: 5-bit codes [16][4] bytes with bit q for quad q,
 ///            6-bit codes [16][4] bytes with two bits from 2q on for quad q
 ///
-/// so that one 64-byte line is four (or eight) inner elements of sixteen outputs: what integer dot products take. A last
-/// run of half the length is whole, and zero where it has no weights.
+/// so that one 64-byte line is four (or eight) inner elements of sixteen outputs: what integer dot products take. A
+/// last run of half the length is whole, and zero where it has no weights.
 namespace mneme::kernels {
 
 /// Inner elements that share a scale, of weights and of the rows that they are multiplied with.

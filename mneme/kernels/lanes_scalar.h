@@ -246,9 +246,8 @@ struct LanesScalar {
     }
     /// As 64 bytes.
     Words add_bytes(Words b) const {
-      return each([&](int i) {
-        return ((u[i] & 0x7f7f7f7fu) + (b.u[i] & 0x7f7f7f7fu)) ^ ((u[i] ^ b.u[i]) & 0x80808080u);
-      });
+      return each(
+          [&](int i) { return ((u[i] & 0x7f7f7f7fu) + (b.u[i] & 0x7f7f7f7fu)) ^ ((u[i] ^ b.u[i]) & 0x80808080u); });
     }
     /// As 32 halves of 16 bits; of their products the lower 16.
     Words add_halves(Words b) const {

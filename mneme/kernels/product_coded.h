@@ -8,8 +8,8 @@
 
 namespace mneme::kernels {
 
-/// Panels of integers times rows of integers. A row is rounded to int8 in runs of 64, x = a c with a = max|x| / 127. Sums
-/// of integers are exact in any order, so what fixes an output's bits is the chain over runs, from zero:
+/// Panels of integers times rows of integers. A row is rounded to int8 in runs of 64, x = a c with a = max|x| / 127.
+/// Sums of integers are exact in any order, so what fixes an output's bits is the chain over runs, from zero:
 ///
 ///   y <- fma(float(sum W c), (16 S) (a / 16), y)
 ///

@@ -13,18 +13,21 @@ namespace mneme::kernels {
 /// Sums of integers and the chain over runs are those of the definition, so the bits are the same.
 ///
 /// Tiles as in product_amx.h; all eight hold sixteen rows of 64 bytes. dot_bytes<Sum, Rows, Plane>() adds products of
-/// signed bytes, dot_unsigned those with unsigned bytes of a plane; clear<T>() makes zeros too, and takes no load, but the
-/// next product waits for it: here others are under way.
+/// signed bytes, dot_unsigned those with unsigned bytes of a plane; clear<T>() makes zeros too, and takes no load, but
+/// the next product waits for it: here others are under way.
 template <class L, class Tiles, WeightFormat kStored>
 struct AmxCodedProduct : CodedProduct<L, kStored> {
   static void product(const ProductArgs& args) noexcept {
     const std::int64_t n_tiled = args.n_rows / kTile * kTile;
     if (n_tiled) {
+      // Spans of the same length: a short one hides nothing.
+      const std::int64_t n_runs = Base::n_runs(args.inner), n_spans = (n_runs + kSpan - 1) / kSpan;
+      const std::int64_t step = round_up((n_runs + n_spans - 1) / n_spans, Block::kRuns);
       Tiles::configure(kTile, kTile);
       for (std::int64_t m = 0; m < n_tiled; m += kRowBlock) {
         const std::int64_t end = m + kRowBlock < n_tiled ? m + kRowBlock : n_tiled;
         for (std::int64_t p = 0; p < args.n_panels; ++p) {
-          for (std::int64_t run = 0; run < Base::n_runs(args.inner); run += kSpan) span(args, m, end, p, run);
+          for (std::int64_t run = 0; run < n_runs; run += step) span(args, m, end, p, run, step);
         }
       }
       Tiles::release();
@@ -45,7 +48,7 @@ struct AmxCodedProduct : CodedProduct<L, kStored> {
   static constexpr bool kOneSum = kCoded.bits == 4;
   static constexpr int kTile = 16;
   /// Runs whose planes stay in the first-level cache, and rows that stay in the second.
-  static constexpr std::int64_t kSpan = 8, kRowBlock = 512;
+  static constexpr std::int64_t kSpan = 12, kRowBlock = 512;
   static_assert(kSpan % Block::kRuns == 0 && kTile * kPanel * 4 == kRun * kPanel);
 
   /// Runs of a panel: two planes of bytes [quads][16][4] each, and scales [16].
@@ -54,10 +57,11 @@ struct AmxCodedProduct : CodedProduct<L, kStored> {
     float scales[kSpan][kPanel];
   };
 
-  static void span(const ProductArgs& args, std::int64_t m, std::int64_t end, std::int64_t p, std::int64_t run) {
+  static void span(const ProductArgs& args, std::int64_t m, std::int64_t end, std::int64_t p, std::int64_t run,
+                   std::int64_t step) {
     const auto* const block = static_cast<const std::byte*>(args.panels) +
                               (p * Block::blocks(args.inner) + run / Block::kRuns) * Block::kBytes;
-    const std::int64_t left = Base::n_runs(args.inner) - run, n = left < kSpan ? left : kSpan;
+    const std::int64_t left = Base::n_runs(args.inner) - run, n = left < step ? left : step;
     Unpacked unpacked;
     unpack(block, n, unpacked);
     for (; m < end; m += kTile) tile(args, unpacked, m, p, run, n);
@@ -111,18 +115,19 @@ struct AmxCodedProduct : CodedProduct<L, kStored> {
       offset = four_times(min_third), more = more + rest(min, min_third);
     }
     more = four_times(more);
-    each_quad(block, g, [&](Words codes, int q) __attribute__((always_inline)) {
-      Words first;
-      if constexpr (kCoded.has_min) {
-        // Neither is negative and no product above 255: both bytes of a half are multiplied at once.
-        first = codes.low_halves(factor).add_bytes(offset);
-      } else {
-        codes = codes.add_bytes(Words::set1(static_cast<std::int32_t>((256u - kCoded.zero) * 0x01010101u)));
-        first = ((codes & 0x00ff00ffu).low_halves(factor) & 0x00ff00ffu) | (codes & 0xff00ff00u).low_halves(factor);
-      }
-      first.store(planes + q * 64);
-      first.add_bytes((codes & any) ^ minus).add_bytes(more).store(planes + kRun * kPanel + q * 64);
-    });
+    each_quad(
+        block, g, [&](Words codes, int q) __attribute__((always_inline)) {
+          Words first;
+          if constexpr (kCoded.has_min) {
+            // Neither is negative and no product above 255: both bytes of a half are multiplied at once.
+            first = codes.low_halves(factor).add_bytes(offset);
+          } else {
+            codes = codes.add_bytes(Words::set1(static_cast<std::int32_t>((256u - kCoded.zero) * 0x01010101u)));
+            first = ((codes & 0x00ff00ffu).low_halves(factor) & 0x00ff00ffu) | (codes & 0xff00ff00u).low_halves(factor);
+          }
+          first.store(planes + q * 64);
+          first.add_bytes((codes & any) ^ minus).add_bytes(more).store(planes + kRun * kPanel + q * 64);
+        });
   }
 
   [[gnu::always_inline]] static void split_planes(const std::byte* block, int g, std::byte* planes) {
@@ -130,12 +135,13 @@ struct AmxCodedProduct : CodedProduct<L, kStored> {
     Words offset = factor * Words::set1(-Base::kZero);
     if constexpr (kCoded.has_min) offset = Base::min_words(block, g);
     offset = twice(offset);
-    each_quad(block, g, [&](Words codes, int q) __attribute__((always_inline)) {
-      const Words even = (codes & 0x00ff00ffu).low_halves(step).add_halves(offset),
-                  odd = (codes >> 8 & 0x00ff00ffu).low_halves(step).add_halves(offset);
-      ((even >> 8 & 0x00ff00ffu) | (odd & 0xff00ff00u)).store(planes + q * 64);
-      ((even & 0x00ff00ffu) | (odd << 8 & 0xff00ff00u)).store(planes + kRun * kPanel + q * 64);
-    });
+    each_quad(
+        block, g, [&](Words codes, int q) __attribute__((always_inline)) {
+          const Words even = (codes & 0x00ff00ffu).low_halves(step).add_halves(offset),
+                      odd = (codes >> 8 & 0x00ff00ffu).low_halves(step).add_halves(offset);
+          ((even >> 8 & 0x00ff00ffu) | (odd & 0xff00ff00u)).store(planes + q * 64);
+          ((even & 0x00ff00ffu) | (odd << 8 & 0xff00ff00u)).store(planes + kRun * kPanel + q * 64);
+        });
   }
 
   static void tile(const ProductArgs& args, const Unpacked& unpacked, std::int64_t m, std::int64_t p, std::int64_t run,

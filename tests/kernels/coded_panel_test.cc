@@ -60,11 +60,14 @@ TEST_P(CodedPanel, HoldsWhatTheFileHoldsToHalfAUnit) {
       for (std::int64_t i = run; i < std::min(run + 64, row + columns); i += layout.group) {
         GgmlBlock block;
         const std::int64_t in_row = i - row;
-        unpack(GetParam(), matrix.blocks.data() + row / columns * matrix.row_bytes +
-                               in_row / layout.block_elements() * layout.block_bytes, block);
+        unpack(GetParam(),
+               matrix.blocks.data() + row / columns * matrix.row_bytes +
+                   in_row / layout.block_elements() * layout.block_bytes,
+               block);
         const auto g = static_cast<int>(in_row % layout.block_elements() / layout.group);
         float d = from_float16(block.scale), m = from_float16(block.min);
-        if (layout.has_steps) d *= static_cast<float>(block.scale_steps[g]), m *= static_cast<float>(block.min_steps[g]);
+        if (layout.has_steps)
+          d *= static_cast<float>(block.scale_steps[g]), m *= static_cast<float>(block.min_steps[g]);
         if (!layout.has_min) m = 0;
         largest = std::max({largest, std::fabs(m), std::fabs(m + d * static_cast<float>(largest_code))});
       }
@@ -75,8 +78,8 @@ TEST_P(CodedPanel, HoldsWhatTheFileHoldsToHalfAUnit) {
   }
 }
 
-/// What fitting adds to the error of rounding to a step, in squares, where two groups' scales are like those of a model,
-/// 0.63 to 1 of each other.
+/// What fitting adds to the error of rounding to a step, in squares, where two groups' scales are like those of a
+/// model, 0.63 to 1 of each other.
 TEST_P(CodedPanel, AddsLittleToTheErrorOfRounding) {
   const CodedFormat layout = coded_format(GetParam());
   if (layout.has_steps) GTEST_SKIP() << "steps are integers already";

@@ -54,10 +54,10 @@ class CompareTest(unittest.TestCase):
         lines = [json.loads(line) for line in done.stdout.splitlines()]
         self.assertIn({"left_out": "llama.cpp q8_0 cache", "reason": "no such cache"}, lines)
         self.assertTrue(any(line.get("left_out") == "onnxruntime" for line in lines), lines)
-        self.assertIn({"gate": "llama.cpp q4_0 cache", "equal_tokens": 0, "of": 16}, lines)
+        self.assertIn({"gate": "llama.cpp q4_0 cache", "equal_tokens": 0, "of": 48}, lines)
         with open(self.out, encoding="utf-8") as file:
             run = json.load(file)
-        self.assertEqual(run["gate"]["llama.cpp"], 16)
+        self.assertEqual(run["gate"]["llama.cpp"], 48)
         names = {result["contender"] for result in run["results"]}
         self.assertLessEqual({"mneme", "mneme static", "llama.cpp", "llama.cpp flash"}, names)
         self.assertFalse(names & {"llama.cpp q8_0 cache", "llama.cpp q4_0 cache", "onnxruntime", "openvino"})
