@@ -7,10 +7,11 @@
 namespace mneme::kernels {
 namespace {
 
+constexpr std::uint16_t kLargestFloat16 = 0x7bff;
+
 /// The least float16 that is not below x >= 0, or the largest number.
 std::uint16_t float16_from_above(float x) {
-  constexpr std::uint16_t kLargest = 0x7bff;
-  if (x >= from_float16(kLargest)) return kLargest;
+  if (x >= from_float16(kLargestFloat16)) return kLargestFloat16;
   const std::uint16_t nearest = to_float16(x);
   return from_float16(nearest) < x ? static_cast<std::uint16_t>(nearest + 1) : nearest;
 }
@@ -27,7 +28,7 @@ struct Columns {
 
   float d[Block::kGroups][16] = {}, m[Block::kGroups][16] = {};
   std::uint8_t codes[16][Block::kGroups * kCoded.group] = {};
-  std::uint16_t scaled_up[16] = {};  ///< 16 S
+  std::uint16_t scaled_up[16] = {};  ///< kScaleUp S
   std::int16_t steps[Block::kGroups][16] = {}, mins[Block::kGroups][16] = {};
 
   /// Takes output n's blocks of the file. Groups beyond the row stay zero.
@@ -60,7 +61,10 @@ struct Columns {
   /// Finds S, i and j.
   void fit() {
     if constexpr (kCoded.signed_steps) {
-      for (int n = 0; n < 16; ++n) scaled_up[n] = to_float16(d[0][n] * kScaleUp);
+      for (int n = 0; n < 16; ++n) {
+        const float up = d[0][n] * Block::kScaleUp, most = from_float16(kLargestFloat16);
+        scaled_up[n] = to_float16(std::isfinite(d[0][n]) ? std::clamp(up, -most, most) : up);
+      }
       return;
     }
     // The least S with which W is within its bounds, whatever is rounded; then the best of a few that are a little
@@ -102,9 +106,7 @@ struct Columns {
     return result;
   }
 
-  /// The step nearest to d, and the minimum with which the middle of the codes stays where it is: so that errors of a
-  /// step have both signs.
-  static float step_of(float s) { return nearest(s); }
+  /// The minimum with which the middle of the codes stays where it is, so that errors of a step have both signs.
   static float min_of(float s, float step, float min) { return nearest(min + (s - step) * kMiddle); }
 
   /// Squared errors of weights; an error that all codes share counts four times more, since it does not average out.
@@ -112,7 +114,7 @@ struct Columns {
     const float inverse = 1.0f / scale;
     float sum = 0;
     for (int g = 0; g < Block::kGroups; ++g) {
-      const float s = d[g][n] * inverse, step = step_of(s), off = s - step;
+      const float s = d[g][n] * inverse, step = nearest(s), off = s - step;
       sum += off * off * (kMiddle * kMiddle / 3);
       if constexpr (kCoded.has_min) {
         const float min = m[g][n] * inverse, shared = min + off * kMiddle - min_of(s, step, min);
@@ -130,11 +132,11 @@ struct Columns {
       steps[0][n] = 1;
       return;
     }
-    scaled_up[n] = float16_from_above(wanted * kScaleUp);
-    const float scale = std::max(wanted, from_float16(scaled_up[n]) / kScaleUp);
+    scaled_up[n] = float16_from_above(wanted * Block::kScaleUp);
+    const float scale = std::max(wanted, from_float16(scaled_up[n]) / Block::kScaleUp);
     if (scale == 0) return;
     for (int g = 0; g < Block::kGroups; ++g) {
-      const float s = d[g][n] / scale, step = step_of(s);
+      const float s = d[g][n] / scale, step = nearest(s);
       steps[g][n] = static_cast<std::int16_t>(step);
       if constexpr (kCoded.has_min) mins[g][n] = static_cast<std::int16_t>(min_of(s, step, m[g][n] / scale));
     }
@@ -213,7 +215,7 @@ void decode_column(const std::byte* block, std::int64_t n, std::int64_t n_elemen
   constexpr CodedFormat kCoded = Block::kCoded;
   std::uint16_t scaled_up;
   std::memcpy(&scaled_up, block + Block::kScales + 2 * n, 2);
-  const float scale = from_float16(scaled_up) / kScaleUp;
+  const float scale = from_float16(scaled_up) / Block::kScaleUp;
   for (int e = 0; e < n_elements; ++e) {
     const int g = e / kCoded.group;
     const int code = code_at<kFormat>(block + Block::kCodes + g * Block::kGroupBytes, n, e % kCoded.group);

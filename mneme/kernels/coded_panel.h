@@ -18,24 +18,23 @@
 ///
 /// A panel holds blocks of sixteen outputs one after the other:
 ///
-///   block    16 S [16] float16, then i [groups][16] int8 or, where the format has minimums, i + 64 j [groups][16]
-///   int16,
-///            then its groups
-///   group    quads of inner elements: [quads / 2][16][4] bytes with quad 2i in the lower and 2i + 1 in the upper four
-///   bits,
-///            or [quads][16][4] bytes for 8 bits; then the bits above: 5-bit codes [16][4] bytes with bit q for quad q,
-///            6-bit codes [16][4] bytes with two bits from 2q on for quad q
+///   block    16 S (256 S of Q8_0) [16] float16; i [groups][16] int8 or, where the format has minimums,
+///            i + 64 j [groups][16] int16; its groups
+///   group    quads of inner elements: [quads / 2][16][4] bytes with quad 2i in the lower four bits and 2i + 1 in the
+///            upper, or [quads][16][4] bytes for 8 bits; then the bits above: 5-bit codes [16][4] bytes with bit q for
+///            quad q, 6-bit codes [16][4] bytes with two bits from 2q on for quad q
 ///
 /// so that one 64-byte line is four (or eight) inner elements of sixteen outputs: what integer dot products take. A
-/// last run of half the length is whole, and zero where it has no weights.
+/// last run of half the length is stored whole, with zeros where it has no weights.
 namespace mneme::kernels {
 
 /// Inner elements that share a scale, of weights and of the rows that they are multiplied with.
 inline constexpr std::int64_t kRun = 64;
 /// Inner dimensions of coded weights are multiples of this.
 inline constexpr std::int64_t kCodedStep = 32;
-/// S is stored times this, and a row's scale divided by it: S is a thirtieth of what float16 was enough for.
-inline constexpr float kScaleUp = 16.0f;
+/// A row's scale is stored divided by this, since S is stored multiplied: it is a small part of a scale that float16
+/// was enough for, a 45th with 4 bits and a 127th with 8.
+inline constexpr float kRowScaleDown = 16.0f;
 
 /// Where things lie in the block of a panel.
 template <WeightFormat kFormat>
@@ -45,6 +44,7 @@ struct CodedBlock {
   static constexpr int kRunGroups = static_cast<int>(kRun) / kCoded.group;
   static constexpr int kRuns = kCoded.signed_steps ? 4 : 1;  ///< that share S: in Q6_K they all have the file's
   static constexpr int kGroups = kRuns * kRunGroups;
+  static constexpr float kScaleUp = kCoded.bits == 8 ? 256.0f : 16.0f;
   static constexpr int kScales = 0;
   static constexpr int kSteps = 32;
   static constexpr int kStepBytes = kCoded.has_min ? 32 : 16;  ///< of a group
@@ -53,8 +53,8 @@ struct CodedBlock {
   static constexpr int kGroupBytes = kCoded.bits == 8 ? kQuads * 64 : kHighBits + (kCoded.bits > 4 ? 64 : 0);
   static constexpr int kBytes = kCodes + kGroups * kGroupBytes;
 
-  /// Bounds of |q - zero|, |W| and |i|: i + 64 j has 16 bits, and of 4-bit codes W is 2 A + B with signed bytes A and B
-  /// of nearly the same size (product_coded_amx.h).
+  /// Bounds of |q - zero|, and of |W| and |i| where they are fitted: i + 64 j has 16 bits, and of 4-bit codes W is 2 A
+  /// + B with signed bytes A and B of nearly the same size (product_coded_amx.h).
   static constexpr int kLargestCode = kCoded.bits == 8 ? 128 : kCoded.zero ? kCoded.zero : (1 << kCoded.bits) - 1;
   static constexpr int kLargest = kCoded.bits == 4   ? 3 * 127 - 2 * (kLargestCode + kCoded.has_min)
                                   : kCoded.has_min   ? 511

@@ -80,16 +80,17 @@ struct CodedProduct {
     L magnitude = L::zero(), all = L::zero();
     for (int i = 0; i < n; ++i) {
       v[i] = L::load(x + 16 * i);
-      magnitude = L::max(magnitude, L::max(v[i], L::zero() - v[i]));
+      magnitude = L::max_magnitude(magnitude, v[i]);
       all = all + v[i] * L::zero();
     }
     const float largest = magnitude.largest();
     // What is not a number stays so: 0 * x is 0 for all others.
-    row.scales[run] = largest / (127.0f * kScaleUp) + all.sum();
+    row.scales[run] = largest / (127.0f * kRowScaleDown) + all.sum();
     const L inverse = L::set1(largest > 0x1p-100f ? 127.0f / largest : 0.0f);
     float sums[4];
     for (int i = 0; i < 4; ++i) {
-      const L codes = L::round(v[i] * inverse);
+      // max() takes its second operand for what is no number: codes stay in their range whatever x is.
+      const L codes = L::min(L::max(L::round(v[i] * inverse), L::set1(-127.0f)), L::set1(127.0f));
       codes.store_int8(row.codes + run * kRun + 16 * i);
       sums[i] = codes.sum();  // exact in any order
       row.half_sums[4 * run + i] = static_cast<std::int32_t>(sums[i]);
@@ -124,21 +125,21 @@ struct CodedProduct {
     }
   }
 
-  /// Sums of a group's products for R rows: quads are taken in runs that the instruction set's form of a sum can hold.
+  /// Sums of a group's products for R rows: quads are taken in parts that the instruction set's form of a sum can hold.
   template <int R, int q = 0>
-  [[gnu::always_inline]] static void dot(const std::byte* group, const std::int8_t* const* x, Words (&run)[R],
+  [[gnu::always_inline]] static void dot(const std::byte* group, const std::int8_t* const* x, Words (&partial)[R],
                                          Words (&total)[R]) {
     const Words codes = quad<q>(group);
     for (int r = 0; r < R; ++r) {
       std::int32_t four;
       std::memcpy(&four, x[r] + 4 * q, sizeof four);
-      run[r] = q % kTerms == 0 ? L::template dot<kCoded.bits>(codes, four)
-                               : L::template dot_add<kCoded.bits>(run[r], codes, four);
+      partial[r] = q % kTerms == 0 ? L::template dot<kCoded.bits>(codes, four)
+                                   : L::template dot_add<kCoded.bits>(partial[r], codes, four);
       if constexpr ((q + 1) % kTerms == 0 || q + 1 == Block::kQuads) {
-        total[r] = q < kTerms ? L::dot_sums(run[r]) : total[r] + L::dot_sums(run[r]);
+        total[r] = q < kTerms ? L::dot_sums(partial[r]) : total[r] + L::dot_sums(partial[r]);
       }
     }
-    if constexpr (q + 1 < Block::kQuads) dot<R, q + 1>(group, x, run, total);
+    if constexpr (q + 1 < Block::kQuads) dot<R, q + 1>(group, x, partial, total);
   }
 
   /// The first rows wait for memory, and ask for weights this many bytes ahead: all lines of a run.
@@ -221,8 +222,10 @@ struct CodedProduct {
     }
   }
 
+  /// 16 S
   [[gnu::always_inline]] static L block_scale(const std::byte* block) {
-    return L::load_float16(reinterpret_cast<const std::uint16_t*>(block + Block::kScales));
+    const L stored = L::load_float16(reinterpret_cast<const std::uint16_t*>(block + Block::kScales));
+    return Block::kScaleUp == kRowScaleDown ? stored : stored * L::set1(kRowScaleDown / Block::kScaleUp);
   }
   /// i and j of a group as integers in each lane; j only where the format has minimums.
   [[gnu::always_inline]] static Words step_words(const std::byte* block, int g) {

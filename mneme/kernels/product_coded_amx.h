@@ -18,17 +18,14 @@ namespace mneme::kernels {
 template <class L, class Tiles, WeightFormat kStored>
 struct AmxCodedProduct : CodedProduct<L, kStored> {
   static void product(const ProductArgs& args) noexcept {
-    const std::int64_t n_tiled = args.n_rows / kTile * kTile;
+    const std::int64_t n_runs = Base::n_runs(args.inner), n_tiled = n_runs ? args.n_rows / kTile * kTile : 0;
     if (n_tiled) {
-      // Spans of the same length: a short one hides nothing.
-      const std::int64_t n_runs = Base::n_runs(args.inner), n_spans = (n_runs + kSpan - 1) / kSpan;
+      // Spans of one length, as far as blocks allow: a short one hides nothing.
+      const std::int64_t n_spans = (n_runs + kSpan - 1) / kSpan;
       const std::int64_t step = round_up((n_runs + n_spans - 1) / n_spans, Block::kRuns);
       Tiles::configure(kTile, kTile);
-      for (std::int64_t m = 0; m < n_tiled; m += kRowBlock) {
-        const std::int64_t end = m + kRowBlock < n_tiled ? m + kRowBlock : n_tiled;
-        for (std::int64_t p = 0; p < args.n_panels; ++p) {
-          for (std::int64_t run = 0; run < n_runs; run += step) span(args, m, end, p, run, step);
-        }
+      for (std::int64_t p = 0; p < args.n_panels; ++p) {
+        for (std::int64_t run = 0; run < n_runs; run += step) span(args, n_tiled, p, run, step);
       }
       Tiles::release();
     }
@@ -47,8 +44,7 @@ struct AmxCodedProduct : CodedProduct<L, kStored> {
   static constexpr CodedFormat kCoded = Base::kCoded;
   static constexpr bool kOneSum = kCoded.bits == 4;
   static constexpr int kTile = 16;
-  /// Runs whose planes stay in the first-level cache, and rows that stay in the second.
-  static constexpr std::int64_t kSpan = 12, kRowBlock = 512;
+  static constexpr std::int64_t kSpan = 12;  ///< runs whose planes stay in the first-level cache
   static_assert(kSpan % Block::kRuns == 0 && kTile * kPanel * 4 == kRun * kPanel);
 
   /// Runs of a panel: two planes of bytes [quads][16][4] each, and scales [16].
@@ -57,14 +53,13 @@ struct AmxCodedProduct : CodedProduct<L, kStored> {
     float scales[kSpan][kPanel];
   };
 
-  static void span(const ProductArgs& args, std::int64_t m, std::int64_t end, std::int64_t p, std::int64_t run,
-                   std::int64_t step) {
+  static void span(const ProductArgs& args, std::int64_t n_rows, std::int64_t p, std::int64_t run, std::int64_t step) {
     const auto* const block = static_cast<const std::byte*>(args.panels) +
                               (p * Block::blocks(args.inner) + run / Block::kRuns) * Block::kBytes;
     const std::int64_t left = Base::n_runs(args.inner) - run, n = left < step ? left : step;
     Unpacked unpacked;
     unpack(block, n, unpacked);
-    for (; m < end; m += kTile) tile(args, unpacked, m, p, run, n);
+    for (std::int64_t m = 0; m < n_rows; m += kTile) tile(args, unpacked, m, p, run, n);
   }
 
   static void unpack(const std::byte* block, std::int64_t n, Unpacked& out) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <vector>
@@ -68,7 +69,7 @@ TEST_P(CodedProducts, AreTheChainThatTheyAreDefinedAs) {
       for (std::int64_t k = 0; k < w.columns; k += 64) {
         std::uint16_t half;
         std::memcpy(&half, panel.data() + k / (64 * block_runs) * block_bytes + 2 * n, sizeof half);
-        const float scaled_up = from_float16(half);
+        const float scaled_up = from_float16(half) / (GetParam() == WeightFormat::kQ8_0 ? 16.0f : 1.0f);
         const std::int64_t end = std::min(k + 64, w.columns);
         float largest = 0;
         for (std::int64_t i = k; i < end; ++i) largest = std::fmax(largest, std::fabs(x[m * w.columns + i]));
@@ -85,7 +86,7 @@ TEST_P(CodedProducts, AreTheChainThatTheyAreDefinedAs) {
 }
 
 TEST_P(CodedProducts, SameBitsOnEveryInstructionSetAndForAnyNumberOfRows) {
-  for (const std::int64_t columns : {768, 32, 96, 1056}) {  // of groups an odd number too, and one more than a span's
+  for (const std::int64_t columns : {768, 32, 96, 1056, 1280}) {  // half a run too, and two spans
     if (columns % coded_format(GetParam()).block_elements()) continue;
     const CodedMatrix w(GetParam(), 37, columns, 7);
     for (const std::int64_t n_rows : {1, 2, 3, 4, 5, 67}) {
@@ -103,14 +104,15 @@ TEST_P(CodedProducts, SameBitsOnEveryInstructionSetAndForAnyNumberOfRows) {
 TEST_P(CodedProducts, DoNotOverflow) {
   CodedMatrix w(GetParam(), 16, 512);
   const CodedFormat layout = coded_format(GetParam());
-  for (const std::byte fill : {std::byte{0xff}, std::byte{0x00}, std::byte{0x80}, std::byte{0x7f}}) {
+  for (const int way : {0, 1, 2, 3, 4, 5, 6, 7}) {
+    const std::byte fill = std::array{std::byte{0xff}, std::byte{0x00}, std::byte{0x80}, std::byte{0x7f}}[way % 4];
     for (std::byte& byte : w.blocks) byte = fill;
-    const std::uint16_t scale = to_float16(0.5f);
+    const std::uint16_t scale = to_float16(0.5f), min = to_float16(way < 4 ? 0.5f : -8.0f);
     for (std::size_t at = 0; at < w.blocks.size(); at += static_cast<std::size_t>(layout.block_bytes)) {
       std::memcpy(w.blocks.data() + at + (GetParam() == WeightFormat::kQ6_K ? 208 : 0), &scale, 2);
-      if (layout.has_min) std::memcpy(w.blocks.data() + at + 2, &scale, 2);
+      if (layout.has_min) std::memcpy(w.blocks.data() + at + 2, &min, 2);
     }
-    Vector x(static_cast<std::size_t>(w.columns), 127.0f);
+    Vector x(static_cast<std::size_t>(19 * w.columns), 127.0f);  // rows for tiles, and a few more
     for (std::size_t i = 0; i < x.size(); i += 3) x[i] = fill == std::byte{0x80} ? -127.0f : 127.0f;
     const Vector want = product(*tables_under_test().front(), w, x);
     for (const Table* table : tables_under_test()) ASSERT_EQ(product(*table, w, x), want) << table->name;

@@ -14,7 +14,8 @@ inline constexpr WeightFormat kCodedFormats[] = {WeightFormat::kQ4_0, WeightForm
                                                  WeightFormat::kQ5_1, WeightFormat::kQ8_0, WeightFormat::kQ4_K,
                                                  WeightFormat::kQ5_K, WeightFormat::kQ6_K};
 
-/// A matrix of random blocks as a file holds them, scales between 1/16 and 1, and the numbers that they stand for.
+/// A matrix of random blocks as a file holds them, scales and minimums of both signs and sizes between 1/16 and 1, and
+/// the numbers that they stand for.
 struct CodedMatrix {
   WeightFormat format;
   std::int64_t rows, columns, row_bytes;
@@ -30,7 +31,7 @@ struct CodedMatrix {
     std::mt19937 random(seed);
     for (std::byte& byte : blocks) byte = static_cast<std::byte>(random());
     const auto put_scale = [&](std::byte* at) {
-      const std::uint16_t bits = to_float16(static_cast<float>(1 + random() % 16) / 16.0f);
+      const std::uint16_t bits = to_float16(static_cast<float>(1 + random() % 16) / (random() % 2 ? 16.0f : -16.0f));
       std::memcpy(at, &bits, sizeof bits);
     };
     for (std::int64_t b = 0; b < std::ssize(blocks) / layout.block_bytes; ++b) {
