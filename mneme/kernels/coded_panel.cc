@@ -19,6 +19,12 @@ std::uint16_t float16_from_above(float x) {
 /// To the nearest integer, of magnitudes below 2^22: a form that compilers make vectors of.
 float nearest(float x) { return (x + 0x1.8p23f) - 0x1.8p23f; }
 
+/// The block of an output's row in the file that was read last: those of K-quants make four runs each.
+struct FileBlock {
+  GgmlBlock block;
+  std::int64_t index = -1;
+};
+
 /// Sixteen outputs' groups that share scales: those of a panel's block.
 template <WeightFormat kFormat>
 struct Columns {
@@ -32,14 +38,13 @@ struct Columns {
   std::int16_t steps[Block::kGroups][16] = {}, mins[Block::kGroups][16] = {};
 
   /// Takes output n's blocks of the file. Groups beyond the row stay zero.
-  void take(const std::byte* row, std::int64_t inner, std::int64_t first, std::int64_t n) {
-    GgmlBlock block;
-    std::int64_t unpacked = -1;
+  void take(const std::byte* row, std::int64_t inner, std::int64_t first, std::int64_t n, FileBlock& read) {
+    GgmlBlock& block = read.block;
     for (int g = 0; g < Block::kGroups && first + g * kCoded.group < inner; ++g) {
       const std::int64_t element = first + g * kCoded.group, index = element / kCoded.block_elements();
       const auto in_block = static_cast<int>(element % kCoded.block_elements()), group = in_block / kCoded.group;
-      if (index != unpacked) unpack(kFormat, row + index * kCoded.block_bytes, block);
-      unpacked = index;
+      if (index != read.index) unpack(kFormat, row + index * kCoded.block_bytes, block);
+      read.index = index;
       std::memcpy(codes[n] + g * kCoded.group, block.codes + in_block, kCoded.group);
       d[g][n] = from_float16(block.scale);
       if constexpr (kCoded.signed_steps) steps[g][n] = static_cast<std::int8_t>(block.scale_steps[group]);
@@ -172,6 +177,7 @@ void write_codes(const std::uint8_t* codes, std::int64_t n, std::byte* group) {
   if constexpr (kBits == 5 || kBits == 6) put_quad(high, n, group + Block::kHighBits);
 }
 
+/// Writes a panel's block.
 template <WeightFormat kFormat>
 void write(const Columns<kFormat>& columns, std::byte* out) {
   using Block = CodedBlock<kFormat>;
@@ -244,9 +250,11 @@ void pack_coded_panel(WeightFormat format, const std::byte* rows, std::int64_t r
                       std::int64_t inner, std::byte* panel) noexcept {
   with_format(format, [&]<WeightFormat kFormat>() {
     using Block = CodedBlock<kFormat>;
+    FileBlock read[16];
     for (std::int64_t b = 0; b < Block::blocks(inner); ++b) {
       Columns<kFormat> columns;
-      for (std::int64_t n = 0; n < n_rows; ++n) columns.take(rows + n * row_bytes, inner, b * kRun * Block::kRuns, n);
+      for (std::int64_t n = 0; n < n_rows; ++n)
+        columns.take(rows + n * row_bytes, inner, b * kRun * Block::kRuns, n, read[n]);
       columns.fit();
       write<kFormat>(columns, panel + b * Block::kBytes);
     }

@@ -39,8 +39,8 @@ Matrix through(const Linear& linear, Matrix& x, bool through_aten = false) {
   return y;
 }
 
-/// To what fitting steps costs where the scales of a run differ up to sixteen times (coded_panel.h): of one group for
-/// another, or of one output for another, the error would be as large as the weights.
+/// But for what fitting steps costs where the scales of a run differ up to sixteen times (coded_panel.h). With another
+/// group's or another output's weights the error would be as large as the weights.
 TEST(PackedWeights, IntegersAreNearlyWhatTheFileHolds) {
   for (const WeightFormat format : kCodedFormats) {
     const CodedMatrix matrix(format, 3 * 21, kIn);
