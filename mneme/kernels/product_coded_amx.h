@@ -12,6 +12,9 @@ namespace mneme::kernels {
 ///
 /// Sums of integers and the chain over runs are those of the definition, so the bits are the same.
 ///
+/// Sums reach vectors through memory, in order behind the stores of y, and y of a long prompt is in no cache near: its
+/// lines are asked for kTilesAhead tiles before, as are a panel's weights while the one before it is multiplied.
+///
 /// Tiles as in product_amx.h; all eight hold sixteen rows of 64 bytes. dot_bytes<Sum, Rows, Plane>() adds products of
 /// signed bytes, dot_unsigned those with unsigned bytes of a plane; clear<T>() makes zeros too, and takes no load, but
 /// the next product waits for it: here others are under way.
@@ -45,6 +48,7 @@ struct AmxCodedProduct : CodedProduct<L, kStored> {
   static constexpr bool kOneSum = kCoded.bits == 4;
   static constexpr int kTile = 16;
   static constexpr std::int64_t kSpan = 12;  ///< runs whose planes stay in the first-level cache
+  static constexpr std::int64_t kTilesAhead = 2;
   static_assert(kSpan % Block::kRuns == 0 && kTile * kPanel * 4 == kRun * kPanel);
 
   /// Runs of a panel: two planes of bytes [quads][16][4] each, and scales [16].
@@ -59,7 +63,7 @@ struct AmxCodedProduct : CodedProduct<L, kStored> {
     const std::int64_t left = Base::n_runs(args.inner) - run, n = left < step ? left : step;
     Unpacked unpacked;
     unpack(block, n, unpacked);
-    for (std::int64_t m = 0; m < n_rows; m += kTile) tile(args, unpacked, m, p, run, n);
+    tiles(args, unpacked, n_rows, p, run, n, block + (n + Block::kRuns - 1) / Block::kRuns * Block::kBytes);
   }
 
   static void unpack(const std::byte* block, std::int64_t n, Unpacked& out) {
@@ -139,22 +143,44 @@ struct AmxCodedProduct : CodedProduct<L, kStored> {
         });
   }
 
-  static void tile(const ProductArgs& args, const Unpacked& unpacked, std::int64_t m, std::int64_t p, std::int64_t run,
-                   std::int64_t n) {
-    const auto* x = static_cast<const std::byte*>(args.x) + m * args.x_stride;
-    const auto* row_scales = x + Base::n_runs(args.inner) * kRun + run * 4;
-    x += run * kRun;
-    float* y = args.y + m * args.y_stride + p * kPanel;
+  /// All rows by n runs of panel p, as one chain of products: those of a tile begin while the sums of the one before it
+  /// are joined. `ahead` is what will be unpacked next.
+  static void tiles(const ProductArgs& args, const Unpacked& unpacked, std::int64_t n_rows, std::int64_t p,
+                    std::int64_t run, std::int64_t n, const std::byte* ahead) {
+    const std::int64_t tile_bytes = kTile * args.x_stride, tile_floats = kTile * args.y_stride;
+    const std::int64_t n_products = n_rows / kTile * n;
+    const std::int64_t lines_ahead = (n / Block::kRuns * Block::kBytes / (n_rows / kTile) + 63) / 64;
+    const auto* x = static_cast<const std::byte*>(args.x) + run * kRun;
+    const auto* row_scales = static_cast<const std::byte*>(args.x) + Base::n_runs(args.inner) * kRun + run * 4;
+    float* y = args.y + p * kPanel;
+    std::int64_t product = 0, i = 0;  // runs of a tile: the next to multiply, the next to join
+    std::int64_t tiles_left = n_rows / kTile;
     L total[kTile];
-#pragma GCC unroll 16
-    for (int r = 0; r < kTile; ++r) total[r] = run ? L::load(y + r * args.y_stride) : L::zero();
     alignas(64) std::int32_t sums[2][kTile * kPanel], lower[2][kOneSum ? 1 : kTile * kPanel];
+    const auto begin_tile = [&]() __attribute__((always_inline)) {
+#pragma GCC unroll 16
+      for (int r = 0; r < kTile; ++r) total[r] = run ? L::load(y + r * args.y_stride) : L::zero();
+      if (!run) {
+        const float* const next = tiles_left > kTilesAhead ? y : y - n_rows * args.y_stride + kPanel;
+#pragma GCC unroll 16
+        for (int r = 0; r < kTile; ++r) ask(next + kTilesAhead * tile_floats + r * args.y_stride);
+      }
+      for (std::int64_t line = 0; line < lines_ahead; ++line, ahead += 64) ask(ahead);
+    };
+    const auto end_tile = [&]() __attribute__((always_inline)) {
+#pragma GCC unroll 16
+      for (int r = 0; r < kTile; ++r) total[r].store(y + r * args.y_stride);
+      i = 0;
+      y += tile_floats;
+      row_scales += tile_bytes;
+      --tiles_left;
+    };
     const auto store = [&]<int T>() __attribute__((always_inline)) {
       Tiles::template store<T>(sums[T], 64);
       if constexpr (!kOneSum) Tiles::template store<2 + T>(lower[T], 64);
     };
-    // Rows first to last of the sums of run i join their chains.
-    const auto join = [&]<int T, int first, int last>(std::int64_t i) __attribute__((always_inline)) {
+    // Rows first to last of the sums of a run join their chains.
+    const auto join = [&]<int T, int first, int last>() __attribute__((always_inline)) {
       const L scale = L::load(unpacked.scales[i]);
 #pragma GCC unroll 16
       for (int r = first; r < last; ++r) {
@@ -164,21 +190,22 @@ struct AmxCodedProduct : CodedProduct<L, kStored> {
         total[r] = L::fma(sum.to_floats(), scale * L::set1(row_scale), total[r]);
       }
     };
-    // Products of run i + 2, while the sums of run i join their chains. Those of run i + 1 leave the tiles in between:
-    // memory gives sums back only when their store is done.
-    const auto step = [&]<int T>(std::int64_t i) __attribute__((always_inline)) {
+    // The product after next, while the sums of this one join their chains. Those of the next leave the tiles in
+    // between: memory gives sums back only when their store is done.
+    const auto step = [&]<int T>(std::int64_t number) __attribute__((always_inline)) {
       constexpr int kFirst = kOneSum && T ? 2 : 6;
-      const bool multiply = i + 2 < n, joins = i >= 0;
-      if (multiply) Tiles::template load<4 + T>(x + (i + 2) * kRun, args.x_stride);
-      if (joins) join.template operator()<T, 0, 4>(i);
-      if (multiply) Tiles::template load<kFirst>(unpacked.planes[i + 2][0], 64);
-      if (joins) join.template operator()<T, 4, 8>(i);
+      const bool multiply = number + 2 < n_products, joins = number >= 0;
+      if (joins && i == 0) begin_tile();
+      if (multiply) Tiles::template load<4 + T>(x + product * kRun, args.x_stride);
+      if (joins) join.template operator()<T, 0, 4>();
+      if (multiply) Tiles::template load<kFirst>(unpacked.planes[product][0], 64);
+      if (joins) join.template operator()<T, 4, 8>();
       if (multiply) {
-        Tiles::template load<kFirst + 1>(unpacked.planes[i + 2][1], 64);
+        Tiles::template load<kFirst + 1>(unpacked.planes[product][1], 64);
         Tiles::template clear<T>();
         Tiles::template dot_bytes<T, 4 + T, kFirst>();
       }
-      if (joins) join.template operator()<T, 8, 12>(i);
+      if (joins) join.template operator()<T, 8, 12>();
       if (multiply) {
         if constexpr (kOneSum) {
           Tiles::template dot_bytes<T, 4 + T, kFirst>();
@@ -187,17 +214,20 @@ struct AmxCodedProduct : CodedProduct<L, kStored> {
           Tiles::template clear<2 + T>();
           Tiles::template dot_unsigned<2 + T, 4 + T, kFirst + 1>();
         }
+        if (++product == n) product = 0, x += tile_bytes;
       }
-      if (joins) join.template operator()<T, 12, 16>(i);
-      if (i >= -1 && i + 1 < n) store.template operator()<1 - T>();
+      if (joins) join.template operator()<T, 12, 16>();
+      if (number >= -1 && number + 1 < n_products) store.template operator()<1 - T>();
+      if (joins && ++i == n) end_tile();
     };
-    for (std::int64_t i = -2; i < n; i += 2) {
-      step.template operator()<0>(i);
-      if (i + 1 < n) step.template operator()<1>(i + 1);
+    for (std::int64_t number = -2; number < n_products; number += 2) {
+      step.template operator()<0>(number);
+      if (number + 1 < n_products) step.template operator()<1>(number + 1);
     }
-#pragma GCC unroll 16
-    for (int r = 0; r < kTile; ++r) total[r].store(y + r * args.y_stride);
   }
+
+  /// Into the second-level cache.
+  [[gnu::always_inline]] static void ask(const void* line) { __builtin_prefetch(line, 0, 2); }
 };
 
 }  // namespace mneme::kernels
