@@ -134,7 +134,8 @@ class CodeProduct {
   void float8(const Call& call) const {
     const Job& job = *call.job;
     const std::int64_t panel_bytes = panel_quads_ * 64, n_panels = call.end - call.first;
-    for (int line = 0; line < 16; ++line) __builtin_prefetch(call.job->next + call.first * panel_bytes + line * 64);
+    for (std::int64_t i = 0; i < n_panels * panel_bytes; i += 64)
+      __builtin_prefetch(job.next + call.first * panel_bytes + i);
     TiledProduct<L, Float8Format<L>>::product({.x = call.x,
                                                .x_stride = job.x_stride * std::int64_t{sizeof(float)},
                                                .panels = job.tile + call.first * panel_bytes,
