@@ -22,19 +22,19 @@ struct Flags {
 double megabytes(const Json& bytes) { return bytes.get<double>() / 1e6; }
 
 std::string header() {
-  return fmt::format("{:>6} {:>7} {:>12} {:>10} {:>12} {:>14} {:>10} {:>12}\n", "batch", "depth", "decode tok/s",
-                     "step ms", "prefill t/s", "first tok ms", "cache MB", "MB a step");
+  return fmt::format("{:>6} {:>7} {:>12} {:>10} {:>12} {:>14} {:>10} {:>10} {:>6}\n", "batch", "depth", "decode tok/s",
+                     "step ms", "prefill t/s", "first tok ms", "cache MB", "MB a step", "GB/s");
 }
 std::string row(const Json& line) {
   const std::string prefill = line.contains("prefill_tokens_per_s")
                                   ? fmt::format("{:.0f}", line.at("prefill_tokens_per_s").get<double>())
                                   : "-";
-  return fmt::format("{:>6} {:>7} {:>12.1f} {:>10.2f} {:>12} {:>14.1f} {:>10.1f} {:>12.1f}\n",
+  return fmt::format("{:>6} {:>7} {:>12.1f} {:>10.2f} {:>12} {:>14.1f} {:>10.1f} {:>10.1f} {:>6.1f}\n",
                      line.at("batch_size").get<std::int64_t>(), line.at("depth").get<std::int64_t>(),
                      line.at("decode_tokens_per_s").get<double>(), line.at("step_ms").get<double>(), prefill,
                      line.at("first_token_ms").get<double>(),
                      megabytes(line.at("cache_bytes")) + megabytes(line.at("cache_bytes_offloaded")),
-                     megabytes(line.at("bytes_per_step")));
+                     megabytes(line.at("bytes_per_step")), line.at("gigabytes_per_s").get<double>());
 }
 
 int run(Flags& flags, Console& console) {
@@ -84,7 +84,8 @@ Command add_bench(CLI::App& program) {
       ->type_name("1,8");
   add_number<std::int64_t>(*app, "--max-new-tokens", flags->request.new_tokens, "Tokens of a round [32]")
       ->group("What to measure");
-  add_number<std::int64_t>(*app, "--repeat", flags->request.repeat, "Rounds; their median is shown [5]")
+  add_number<std::int64_t>(*app, "--repeat", flags->request.repeat,
+                           "Rounds; their median is shown; prompts are read again for 3 s at most [5]")
       ->group("What to measure");
   add_model_flags(*app, flags->request.model);
   add_cache_flags(*app, flags->request.cache, flags->request.cache_config);

@@ -64,7 +64,6 @@ class Measurement {
     std::optional<Cache> past;
     GenerateOptions reading = options_;
     if (settings.use_cache) {
-      past.emplace(model_.config(), cache_options_of(settings));
       reading.cache_implementation.reset();  // a cache that is given says of itself what it is
       reading.cache_config = {};
       reading.max_cache_len.reset();
@@ -75,11 +74,14 @@ class Measurement {
       if (events.on_progress) events.on_progress(batch, depth, done, total);
     };
     reading.cancelled = cancelled;
-    double prefill_ms = 0;
-    if (depth > 0) {
-      prefill_ms = model_.generate(ids.narrow(1, 0, depth), reading, past ? &*past : nullptr).prefill_ms;
-    }
-    std::vector<double> first_ms, step_ms;
+    std::vector<double> prefill_ms, first_ms, step_ms;
+    const Clock::time_point start = Clock::now();
+    do {
+      past.reset();
+      if (settings.use_cache) past.emplace(model_.config(), cache_options_of(settings));
+      if (depth == 0) break;
+      prefill_ms.push_back(model_.generate(ids.narrow(1, 0, depth), reading, past ? &*past : nullptr).prefill_ms);
+    } while (!cancelled() && std::ssize(prefill_ms) < request_.repeat && seconds_since(start) < kPrefillSeconds);
     std::int64_t cache_bytes = 0, offloaded = 0;
     for (std::int64_t round = 0; round < request_.repeat; ++round) {
       if (cancelled()) return nullptr;
@@ -91,6 +93,7 @@ class Measurement {
       if (cache) cache_bytes = output.cache_bytes, offloaded = output.cache_bytes_offloaded;
     }
     const double step = median(step_ms);
+    const std::int64_t step_bytes = model_.model().n_bytes() + cache_bytes + offloaded;
     Json line = {{"batch_size", batch},
                  {"depth", depth},
                  {"decode_tokens_per_s", static_cast<double>(batch) * 1e3 / step},
@@ -98,15 +101,19 @@ class Measurement {
                  {"first_token_ms", median(first_ms)},
                  {"cache_bytes", cache_bytes},
                  {"cache_bytes_offloaded", offloaded},
-                 {"bytes_per_step", model_.model().n_bytes() + cache_bytes + offloaded}};
+                 {"bytes_per_step", step_bytes},
+                 {"gigabytes_per_s", static_cast<double>(step_bytes) / step / 1e6}};
     if (depth > 0) {
-      line["prefill_ms"] = prefill_ms;
-      line["prefill_tokens_per_s"] = static_cast<double>(batch * depth) * 1e3 / prefill_ms;
+      line["prefill_ms"] = median(prefill_ms);
+      line["prefill_rounds"] = prefill_ms.size();
+      line["prefill_tokens_per_s"] = static_cast<double>(batch * depth) * 1e3 / median(prefill_ms);
     }
     return line;
   }
 
  private:
+  static constexpr double kPrefillSeconds = 3;  // after which prompts are not read once more
+
   at::Tensor random_ids(std::int64_t rows, std::int64_t columns) const {
     std::mt19937_64 generator(1);
     std::uniform_int_distribution<std::int64_t> id(0, model_.config().vocab_size - 1);

@@ -71,7 +71,7 @@ struct BenchRequest {
   std::vector<std::int64_t> depths = {0, 512};  ///< tokens that a sequence holds before the first step
   std::vector<std::int64_t> batch_sizes = {1};
   std::int64_t new_tokens = 32;  ///< of one round; the first is the prompt's
-  std::int64_t repeat = 5;       ///< rounds, of which the medians count
+  std::int64_t repeat = 5;       ///< rounds, of which the medians count; long prompts are read fewer times
 };
 
 /// As GenerateEvents.

@@ -21,7 +21,12 @@ TEST(BenchCommandTest, MeasuresEveryDepthAndBatchSize) {
     EXPECT_NEAR(line["step_ms"].get<double>() * line["decode_tokens_per_s"].get<double>(),
                 1e3 * line["batch_size"].get<double>(), 1e-6);
     EXPECT_EQ(line.contains("prefill_tokens_per_s"), line["depth"] != 0);
+    if (line.contains("prefill_tokens_per_s")) {
+      EXPECT_EQ(line["prefill_rounds"], 2);
+    }
     EXPECT_GT(line["bytes_per_step"].get<double>(), line["cache_bytes"].get<double>());
+    EXPECT_NEAR(line["gigabytes_per_s"].get<double>() * line["step_ms"].get<double>() * 1e6,
+                line["bytes_per_step"].get<double>(), 1);
   }
   EXPECT_EQ(result["results"][1]["depth"], 9);
   EXPECT_EQ(result["results"][2]["batch_size"], 3);
