@@ -124,10 +124,6 @@ class CodesAttention {
     }
   }
 
-  static void ask_for(const std::byte* tile, std::int64_t n_bytes) noexcept {
-    for (std::int64_t i = 0; i < n_bytes; i += 64) __builtin_prefetch(tile + i);
-  }
-
   const AttendCodesArgs& args_;
   const BlockCodes& codes_;
   const std::int64_t key_dim_, key_bytes_, key_codes_, value_bytes_, value_codes_, head_offset_;

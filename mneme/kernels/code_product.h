@@ -7,6 +7,11 @@
 
 namespace mneme::kernels {
 
+/// Asks for all lines of some bytes.
+[[gnu::always_inline]] inline void ask_for(const std::byte* from, std::int64_t n_bytes) {
+  for (std::int64_t i = 0; i < n_bytes; i += 64) __builtin_prefetch(from + i);
+}
+
 /// Rows of floats times encoded tiles (codes.h), multiplied as the integers that they hold. With codes counted from the
 /// middle z of their range, an element is (code - z) s + o; a row, or a part of it, is rounded to int8: x = a c,
 /// a = max |x| / 127. Sums of integers are exact in any order, so an output's bits are fixed by
@@ -134,8 +139,7 @@ class CodeProduct {
   void float8(const Call& call) const {
     const Job& job = *call.job;
     const std::int64_t panel_bytes = panel_quads_ * 64, n_panels = call.end - call.first;
-    for (std::int64_t i = 0; i < n_panels * panel_bytes; i += 64)
-      __builtin_prefetch(job.next + call.first * panel_bytes + i);
+    ask_for(job.next + call.first * panel_bytes, n_panels * panel_bytes);
     TiledProduct<L, Float8Format<L>>::product({.x = call.x,
                                                .x_stride = job.x_stride * std::int64_t{sizeof(float)},
                                                .panels = job.tile + call.first * panel_bytes,
@@ -173,7 +177,7 @@ class CodeProduct {
     rows.round(calls->job->x_stride, CodeDots<L, kBits>::kZero);
     for (int i = 0, g = 0; i < n; ++i) {
       const Call& call = calls[i];
-      ask_for_scales(*call.job);
+      ask_for(call.job->next_scales, call.job->n_scale_bytes);
       for (std::int64_t p = call.first; p < call.end; ++g) {
         const std::int64_t next = (p / share + 1) * share, end = next < call.end ? next : call.end;
         while (p < end) {
@@ -184,10 +188,6 @@ class CodeProduct {
         }
       }
     }
-  }
-
-  static void ask_for_scales(const Job& job) {
-    for (std::int64_t i = 0; i < job.n_scale_bytes; i += 64) __builtin_prefetch(job.next_scales + i);
   }
 
   /// Calls f with 4, 2 or 1 of n panels, of those for whose sums there is room.
@@ -228,7 +228,7 @@ class CodeProduct {
     rows.round(calls->job->x_stride, CodeDots<L, kBits>::kZero);
     for (int i = 0; i < n; ++i) {
       const Call& call = calls[i];
-      ask_for_scales(*call.job);
+      ask_for(call.job->next_scales, call.job->n_scale_bytes);
       for (std::int64_t p = call.first; p < call.end;) {
         with_panels<L::kDotSums / ((1 + CodeDots<L, kBits>::kLevels) * R)>(call.end - p, [&]<int P>() {
           lanes<kBits, R, P>(call, p, rows, first_group[i]);

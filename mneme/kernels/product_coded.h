@@ -73,6 +73,11 @@ struct CodedProduct {
           half_sums(reinterpret_cast<std::int32_t*>(sums + 2 * n_runs(inner))) {}
   };
 
+  /// Of those that a product takes, and only reads.
+  static Row row_of(const ProductArgs& args, std::int64_t m) {
+    return {static_cast<std::byte*>(const_cast<void*>(args.x)) + m * args.x_stride, args.inner};
+  }
+
   /// Of 16 n numbers; the others are zero.
   template <int n>
   static void round_run(const float* x, const Row& row, std::int64_t run) {
@@ -154,8 +159,7 @@ struct CodedProduct {
     Run<R> run;
     const float* scales[R];
     for (int r = 0; r < R; ++r) {
-      auto* const data = static_cast<std::byte*>(const_cast<void*>(args.x)) + (m + r) * args.x_stride;
-      const Row row(data, args.inner);
+      const Row row = row_of(args, m + r);
       run.x[r] = row.codes;
       run.sums[r] = row.sums;
       run.half_sums[r] = row.half_sums;

@@ -63,7 +63,7 @@ struct AmxCodedProduct : CodedProduct<L, kStored> {
     const std::int64_t left = Base::n_runs(args.inner) - run, n = left < step ? left : step;
     Unpacked unpacked;
     unpack(block, n, unpacked);
-    tiles(args, unpacked, n_rows, p, run, n, block + (n + Block::kRuns - 1) / Block::kRuns * Block::kBytes);
+    tiles(args, unpacked, n_rows / kTile, p, run, n, block);
   }
 
   static void unpack(const std::byte* block, std::int64_t n, Unpacked& out) {
@@ -143,25 +143,27 @@ struct AmxCodedProduct : CodedProduct<L, kStored> {
         });
   }
 
-  /// All rows by n runs of panel p, as one chain of products: those of a tile begin while the sums of the one before it
-  /// are joined. `ahead` is what will be unpacked next.
-  static void tiles(const ProductArgs& args, const Unpacked& unpacked, std::int64_t n_rows, std::int64_t p,
-                    std::int64_t run, std::int64_t n, const std::byte* ahead) {
+  /// n_tiles tiles of rows by n runs of panel p, as one chain of products: those of a tile begin while the sums of the
+  /// one before it are joined. The runs were unpacked from `block` on; those behind them are next.
+  static void tiles(const ProductArgs& args, const Unpacked& unpacked, std::int64_t n_tiles, std::int64_t p,
+                    std::int64_t run, std::int64_t n, const std::byte* block) {
     const std::int64_t tile_bytes = kTile * args.x_stride, tile_floats = kTile * args.y_stride;
-    const std::int64_t n_products = n_rows / kTile * n;
-    const std::int64_t lines_ahead = (n / Block::kRuns * Block::kBytes / (n_rows / kTile) + 63) / 64;
-    const auto* x = static_cast<const std::byte*>(args.x) + run * kRun;
-    const auto* row_scales = static_cast<const std::byte*>(args.x) + Base::n_runs(args.inner) * kRun + run * 4;
+    const std::int64_t n_products = n_tiles * n, bytes = round_up(n, Block::kRuns) / Block::kRuns * Block::kBytes;
+    const std::int64_t lines_ahead = (bytes / n_tiles + 63) / 64, scale_stride = args.x_stride / 4;
+    const std::byte* ahead = block + bytes;
+    const auto first = Base::row_of(args, 0);
+    const std::int8_t* x = first.codes + run * kRun;
+    const float* row_scales = first.scales + run;
     float* y = args.y + p * kPanel;
     std::int64_t product = 0, i = 0;  // runs of a tile: the next to multiply, the next to join
-    std::int64_t tiles_left = n_rows / kTile;
+    std::int64_t tiles_left = n_tiles;
     L total[kTile];
     alignas(64) std::int32_t sums[2][kTile * kPanel], lower[2][kOneSum ? 1 : kTile * kPanel];
     const auto begin_tile = [&]() __attribute__((always_inline)) {
 #pragma GCC unroll 16
       for (int r = 0; r < kTile; ++r) total[r] = run ? L::load(y + r * args.y_stride) : L::zero();
       if (!run) {
-        const float* const next = tiles_left > kTilesAhead ? y : y - n_rows * args.y_stride + kPanel;
+        const float* const next = tiles_left > kTilesAhead ? y : y - n_tiles * tile_floats + kPanel;
 #pragma GCC unroll 16
         for (int r = 0; r < kTile; ++r) ask(next + kTilesAhead * tile_floats + r * args.y_stride);
       }
@@ -172,7 +174,7 @@ struct AmxCodedProduct : CodedProduct<L, kStored> {
       for (int r = 0; r < kTile; ++r) total[r].store(y + r * args.y_stride);
       i = 0;
       y += tile_floats;
-      row_scales += tile_bytes;
+      row_scales += kTile * scale_stride;
       --tiles_left;
     };
     const auto store = [&]<int T>() __attribute__((always_inline)) {
@@ -186,8 +188,7 @@ struct AmxCodedProduct : CodedProduct<L, kStored> {
       for (int r = first; r < last; ++r) {
         Words sum = Words::load(sums[T] + r * kPanel);
         if constexpr (!kOneSum) sum = (sum << 8) + Words::load(lower[T] + r * kPanel);
-        const float row_scale = *reinterpret_cast<const float*>(row_scales + r * args.x_stride + i * 4);
-        total[r] = L::fma(sum.to_floats(), scale * L::set1(row_scale), total[r]);
+        total[r] = L::fma(sum.to_floats(), scale * L::set1(row_scales[r * scale_stride + i]), total[r]);
       }
     };
     // The product after next, while the sums of this one join their chains. Those of the next leave the tiles in

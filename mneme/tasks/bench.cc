@@ -77,7 +77,6 @@ class Measurement {
     std::vector<double> prefill_ms, first_ms, step_ms;
     const Clock::time_point start = Clock::now();
     do {
-      past.reset();
       if (settings.use_cache) past.emplace(model_.config(), cache_options_of(settings));
       if (depth == 0) break;
       prefill_ms.push_back(model_.generate(ids.narrow(1, 0, depth), reading, past ? &*past : nullptr).prefill_ms);
@@ -104,9 +103,10 @@ class Measurement {
                  {"bytes_per_step", step_bytes},
                  {"gigabytes_per_s", static_cast<double>(step_bytes) / step / 1e6}};
     if (depth > 0) {
-      line["prefill_ms"] = median(prefill_ms);
+      const double prefill = median(prefill_ms);
+      line["prefill_ms"] = prefill;
       line["prefill_rounds"] = prefill_ms.size();
-      line["prefill_tokens_per_s"] = static_cast<double>(batch * depth) * 1e3 / median(prefill_ms);
+      line["prefill_tokens_per_s"] = static_cast<double>(batch * depth) * 1e3 / prefill;
     }
     return line;
   }
