@@ -1,6 +1,6 @@
 // Mneme as a worker of compare.py (worker.py says what is asked and answered): one JSON line in, one out.
 //
-//   mneme_worker <model> <dtype> <threads>     dtype: auto, bfloat16, float32 or int8
+//   mneme_worker <model> <dtype> <threads>     dtype: auto, bfloat16, float16, float32 or int8
 #include <mneme/mneme.h>
 
 #include <sys/resource.h>
@@ -23,8 +23,11 @@ double ms_since(Clock::time_point start) {
 }
 
 std::optional<at::ScalarType> dtype_of(const std::string& name) {
-  static const std::map<std::string, std::optional<at::ScalarType>> types = {
-      {"auto", std::nullopt}, {"bfloat16", at::kBFloat16}, {"float32", at::kFloat}, {"int8", at::kChar}};
+  static const std::map<std::string, std::optional<at::ScalarType>> types = {{"auto", std::nullopt},
+                                                                             {"bfloat16", at::kBFloat16},
+                                                                             {"float16", at::kHalf},
+                                                                             {"float32", at::kFloat},
+                                                                             {"int8", at::kChar}};
   return types.at(name);
 }
 

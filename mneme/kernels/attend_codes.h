@@ -1,6 +1,6 @@
 #pragma once
 
-#include "mneme/kernels/attention.h"
+#include "mneme/kernels/attention_stepped.h"
 #include "mneme/kernels/code_product.h"
 #include "mneme/kernels/decode_codes.h"
 
@@ -49,7 +49,11 @@ class CodesAttention {
       add_values();
     }
   }
-  void take_raw(std::int64_t block, std::int64_t end) noexcept { attention_.take_raw(block, end); }
+  /// The raw blocks after them.
+  void take_raw(std::int64_t block, std::int64_t end) noexcept {
+    kernels::take_raw(attention_, block, end);
+    attention_.finish_states();
+  }
 
  private:
   using Decoder = TileDecoder<L, Format::kFormat>;
@@ -79,7 +83,7 @@ class CodesAttention {
     const std::byte* const block = block_of(attention_.part(0).block);
     decode_head<L, Format::kFormat>(codes_, block + head_offset_, block + codes_.sink_offset(args_.head), args_.scratch,
                                     scratch_);
-    attention_.take_raw(args_.scratch);
+    attention_.take_raw_run(args_.scratch);
   }
 
   /// Tiles that cannot be multiplied are decoded one after another.
@@ -109,19 +113,15 @@ class CodesAttention {
       }
       return;
     }
-    const std::int64_t n_panels = TileCodes::n_panels(TileSide::kValues, codes_.raw.value_dim);
-    for (std::int64_t panel = 0; panel < n_panels; panel += attention_.kPanelsAtOnce) {
-      const std::int64_t rest = n_panels - panel, n = rest < attention_.kPanelsAtOnce ? rest : attention_.kPanelsAtOnce;
-      for (int i = 0; i < n_; ++i) {
-        const Part& part = attention_.part(i);
-        Job& to = jobs_[i] = job(n_ + i);
-        to.x = attention_.scores(part), to.x_stride = kBlockTokens, to.n_rows = part.n_rows();
-        to.first = panel, to.n_panels = n;
-        to.y = attention_.products(part, n), to.y_stride = n * kPanel;
-      }
-      values_.run(jobs_, n_);
-      for (int i = 0; i < n_; ++i) attention_.add_products(attention_.part(i), panel, n);
+    for (int i = 0; i < n_; ++i) {
+      const Part& part = attention_.part(i);
+      Job& to = jobs_[i] = job(n_ + i);
+      to.x = attention_.scores(part), to.x_stride = kBlockTokens, to.n_rows = part.n_rows();
+      to.n_panels = TileCodes::n_panels(TileSide::kValues, codes_.raw.value_dim);
+      to.y = attention_.outputs(part), to.y_stride = attention_.output_stride();
+      to.c = attention_.corrections(part);
     }
+    values_.run(jobs_, n_);
   }
 
   const AttendCodesArgs& args_;

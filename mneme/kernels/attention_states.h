@@ -6,7 +6,7 @@
 /// Running states of attention, one a row: m, l, padding to sixteen floats, O (attention.h).
 namespace mneme::kernels {
 
-inline constexpr float kMinusInfinity = -__builtin_inff();
+inline constexpr float kMinusInfinity = -__builtin_inff(), kLog2E = 0x1.715476p+0f;
 
 /// (m, l, O) of two spans: each is brought to the larger maximum, then they add up. A row's l is 0 only if it saw
 /// nothing, since the largest p is 1.
@@ -20,7 +20,7 @@ void merge_states(float* total, const float* part, std::int64_t n_rows, std::int
       continue;
     }
     const float maximum = part[0] > total[0] ? part[0] : total[0];
-    const L of_total = exp<L>(L::set1(total[0] - maximum)), of_part = exp<L>(L::set1(part[0] - maximum));
+    const L of_total = exp2<L>(L::set1(total[0] - maximum)), of_part = exp2<L>(L::set1(part[0] - maximum));
     // The first vector merges l in lane 1, and m is written over what becomes of it.
     for (std::int64_t i = 0; i < n_floats; i += 16) {
       L::fma(L::load(part + i), of_part, L::load(total + i) * of_total).store(total + i);
@@ -36,10 +36,10 @@ void finish_states(const float* states, std::int64_t n_rows, std::int64_t first_
   for (std::int64_t r = 0; r < n_rows; ++r) {
     const float* state = states + r * attend_state_floats(value_dim);
     const bool saw_nothing = state[1] == 0;
-    const float sink = sinks ? sinks[(first_row + r) % group] : kMinusInfinity;
+    const float sink = sinks ? sinks[(first_row + r) % group] * kLog2E : kMinusInfinity;
     const float maximum = sink > state[0] ? sink : state[0];
-    const L scale = exp<L>(L::set1(state[0] - maximum));
-    const L sum = L::fma(L::set1(state[1]), scale, exp<L>(L::set1(sink - maximum)));
+    const L scale = exp2<L>(L::set1(state[0] - maximum));
+    const L sum = L::fma(L::set1(state[1]), scale, exp2<L>(L::set1(sink - maximum)));
     for (std::int64_t i = 0; i < value_dim; i += 16) {
       const L y = saw_nothing ? L::zero() : L::load(state + 16 + i) * scale / sum;
       y.store_first(out[r] + i, static_cast<int>(value_dim - i < 16 ? value_dim - i : 16));

@@ -24,6 +24,8 @@ namespace mneme::kernels {
 ///
 /// e4m3 numbers e, whose tile has one scale, are multiplied as floats: y = (256 s) sum x (e / 256), the sum one chain
 /// of fused multiply-adds.
+///
+/// A product that is added to what y held before does so last: y <- fma(y, c, product), c being a number for each row.
 template <class L>
 class CodeProduct {
  public:
@@ -37,6 +39,7 @@ class CodeProduct {
     std::int64_t x_stride = 0, n_rows = 0, first = 0, n_panels = 0;
     float* y = nullptr;
     std::int64_t y_stride = 0;
+    const float* c = nullptr;  ///< [n_rows]; null: y is set
   };
 
   static constexpr int kMostTiles = 2;  ///< whose scales are read at a time
@@ -72,6 +75,7 @@ class CodeProduct {
     const float *scales, *offsets, *x;
     std::int64_t first, end;  ///< panels
     float* y;
+    const float* c;
   };
 
   void run_few(const Job* jobs, int n) {
@@ -95,7 +99,8 @@ class CodeProduct {
                             .x = job.x,
                             .first = job.first + panel,
                             .end = job.first + panel + (rest < kMostPanels ? rest : kMostPanels),
-                            .y = job.y + panel * kPanel};
+                            .y = job.y + panel * kPanel,
+                            .c = job.c};
       }
       if (side_by_side) {
         rows(calls, n_calls, jobs[0].n_rows);
@@ -113,6 +118,7 @@ class CodeProduct {
       const std::int64_t n = job.n_rows - r < kRows ? job.n_rows - r : kRows;
       rows(&call, 1, n);
       r += n, call.x += n * job.x_stride, call.y += n * job.y_stride;
+      if (call.c) call.c += n;
     }
   }
 
@@ -139,20 +145,20 @@ class CodeProduct {
   void float8(const Call& call) const {
     const Job& job = *call.job;
     const std::int64_t panel_bytes = panel_quads_ * 64, n_panels = call.end - call.first;
+    alignas(64) float products[kMaxAttendRows * kMostPanels * kPanel];
     ask_for(job.next + call.first * panel_bytes, n_panels * panel_bytes);
     TiledProduct<L, Float8Format<L>>::product({.x = call.x,
                                                .x_stride = job.x_stride * std::int64_t{sizeof(float)},
                                                .panels = job.tile + call.first * panel_bytes,
-                                               .y = call.y,
-                                               .y_stride = job.y_stride,
+                                               .y = products,
+                                               .y_stride = n_panels * kPanel,
                                                .n_rows = job.n_rows,
                                                .inner = inner_,
                                                .n_panels = n_panels});
     const L scale = L::set1(call.scales[0]);
-    for (std::int64_t r = 0; r < job.n_rows; ++r) {
-      for (std::int64_t i = 0; i < n_panels * kPanel; i += 16) {
-        float* lanes = call.y + r * job.y_stride + i;
-        (L::load(lanes) * scale).store(lanes);
+    for (int r = 0; r < job.n_rows; ++r) {
+      for (std::int64_t p = 0; p < n_panels; ++p) {
+        put(L::load(products + (r * n_panels + p) * kPanel) * scale, call, r, call.first + p);
       }
     }
   }
@@ -211,8 +217,7 @@ class CodeProduct {
     dots<kBits>(call).template sum<R, P>(first, 0, group.n, group.codes, rows.middles(g), sums);
     for (int r = 0; r < R; ++r) {
       for (int p = 0; p < P; ++p) {
-        L::fma(L::set1(rows.scale(g, r)), sums[p][r].to_floats(), L::set1(rows.rest(g, r)))
-            .store(output(call, r, first + p));
+        put(L::fma(L::set1(rows.scale(g, r)), sums[p][r].to_floats(), L::set1(rows.rest(g, r))), call, r, first + p);
       }
     }
   }
@@ -268,12 +273,14 @@ class CodeProduct {
       }
     }
     for (int p = 0; p < P; ++p) {
-      for (int r = 0; r < R; ++r) y.at[p][r].store(output(call, r, first + p));
+      for (int r = 0; r < R; ++r) put(y.at[p][r], call, r, first + p);
     }
   }
 
-  static float* output(const Call& call, int r, std::int64_t panel) {
-    return call.y + r * call.job->y_stride + (panel - call.first) * kPanel;
+  [[gnu::always_inline]] static void put(L product, const Call& call, int r, std::int64_t panel) {
+    float* const y = call.y + r * call.job->y_stride + (panel - call.first) * kPanel;
+    if (call.c) product = L::fma(L::load(y), L::set1(call.c[r]), product);
+    product.store(y);
   }
 
   template <int kBits>

@@ -52,9 +52,11 @@ struct AmxTiles {
   static void dot_unsigned() noexcept {
     asm volatile("tdpbsud %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(Sum), "i"(Rows), "i"(Panel));
   }
-  static void to_bfloat16(const float* from, std::uint16_t* to) noexcept {
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to),
-                        reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(_mm512_loadu_ps(from))));
+  static void to_bfloat16(LanesAvx512Vnni from, std::uint16_t* to) noexcept {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(from.v)));
+  }
+  static void to_bfloat16(LanesAvx512Vnni low, LanesAvx512Vnni high, std::uint16_t* to) noexcept {
+    _mm512_storeu_si512(to, reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high.v, low.v)));
   }
   static void release() noexcept { asm volatile("tilerelease"); }
 };

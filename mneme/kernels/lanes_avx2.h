@@ -111,6 +111,10 @@ struct LanesAvx2 {
     return {_mm256_round_ps(a.lo, kNearest), _mm256_round_ps(a.hi, kNearest)};
   }
   static LanesAvx2 times_pow2(LanesAvx2 a, LanesAvx2 n) { return a * LanesAvx2{pow2(n.lo), pow2(n.hi)}; }
+  static LanesAvx2 beyond_round(LanesAvx2 a) { return a - round(a); }
+  static LanesAvx2 times_pow2_of(LanesAvx2 a, LanesAvx2 r, LanesAvx2 x) {
+    return if_less(x, set1(-126.0f), zero(), times_pow2(a, x - r));
+  }
   static LanesAvx2 to_bfloat16_and_back(LanesAvx2 a) { return {cleared(rounded(a.lo)), cleared(rounded(a.hi))}; }
 
   float sum() const {

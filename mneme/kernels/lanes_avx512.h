@@ -93,6 +93,10 @@ struct LanesOfAvx512 {
     return {_mm512_roundscale_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
   }
   static LanesOfAvx512 times_pow2(LanesOfAvx512 a, LanesOfAvx512 n) { return {_mm512_scalef_ps(a.v, n.v)}; }
+  static LanesOfAvx512 beyond_round(LanesOfAvx512 a) {
+    return {_mm512_reduce_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
+  }
+  static LanesOfAvx512 times_pow2_of(LanesOfAvx512 a, LanesOfAvx512 r, LanesOfAvx512 x) { return times_pow2(a, x - r); }
   static LanesOfAvx512 to_bfloat16_and_back(LanesOfAvx512 a) { return {cleared(rounded(a.v))}; }
 
   float sum() const {

@@ -149,9 +149,21 @@ struct LanesScalar {
   static LanesScalar round(LanesScalar a) {
     return each([&](int i) { return __builtin_rintf(a.v[i]); });
   }
-  /// a 2^n for integral n in [-126, 127].
+  /// a 2^n for integral n in [-126, 127]; else anything.
   static LanesScalar times_pow2(LanesScalar a, LanesScalar n) {
-    return each([&](int i) { return a.v[i] * std::bit_cast<float>((static_cast<std::int32_t>(n.v[i]) + 127) << 23); });
+    return each([&](int i) {
+      const std::int32_t exponent = n.v[i] >= -126.0f && n.v[i] <= 127.0f ? static_cast<std::int32_t>(n.v[i]) : 0;
+      return a.v[i] * std::bit_cast<float>((exponent + 127) << 23);
+    });
+  }
+  /// a - round(a), from -1/2 to 1/2.
+  static LanesScalar beyond_round(LanesScalar a) {
+    return each([&](int i) { return a.v[i] - __builtin_rintf(a.v[i]); });
+  }
+  /// a 2^(x - r) for r = beyond_round(x), a between 1 and 2^r, x up to 127. Below 2^-126 it is zero: denormals are
+  /// flushed.
+  static LanesScalar times_pow2_of(LanesScalar a, LanesScalar r, LanesScalar x) {
+    return if_less(x, set1(-126.0f), zero(), times_pow2(a, x - r));
   }
   /// Rounds each lane to the nearest bfloat16 and widens it again.
   static LanesScalar to_bfloat16_and_back(LanesScalar a) {

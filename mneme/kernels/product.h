@@ -19,7 +19,8 @@
 /// Everything here is a template over L, so that code compiled for one instruction set is never linked into another.
 namespace mneme::kernels {
 
-/// y[m][n] = sum_k x[m][k] w[n][k], for whole panels: y has room for 16 columns of each.
+/// y[m][n] = sum_k x[m][k] w[n][k], for whole panels: y has room for 16 columns of each. Where `adds` is set (numbers,
+/// not integers), sums go on from what y holds instead of from zero.
 struct ProductArgs {
   const void* x;
   std::int64_t x_stride;  ///< bytes
@@ -27,6 +28,7 @@ struct ProductArgs {
   float* y;
   std::int64_t y_stride;  ///< floats
   std::int64_t n_rows, inner, n_panels;
+  bool adds = false;
 };
 
 /// Bytes from one prepared row to the next: rows a power of two apart would crowd into a few sets of the cache.

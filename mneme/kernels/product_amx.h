@@ -10,7 +10,9 @@ namespace mneme::kernels {
 ///
 ///   configure(rows_0, rows_1)  registers 0, 1, 4 have rows_0 rows, 2, 3, 5 rows_1, and 6, 7 sixteen
 ///   zero<T>()  load<T>(from, stride)  store<T>(to, stride)  dot<Sum, Rows, Panel>()  release()
-///   to_bfloat16(from, to)      rounds sixteen floats; denormals, which `dot` takes for zeros, may become so here
+///   clear<T>()                 zero<T>, where other products hide what it costs
+///   to_bfloat16(from, to), to_bfloat16(low, high, to)
+///                              rounds sixteen floats; denormals, which `dot` takes for zeros, may become so here
 ///
 /// Registers 0 to 3 hold sums (of two times sixteen rows by two panels, or of up to sixteen rows by four), 4 and 5
 /// rows, 6 and 7 panels. Rows that a product does not have are not read: their number is part of the configuration.
@@ -18,7 +20,7 @@ template <class L, class Tiles>
 struct AmxFormat {
   static constexpr DType kFormat = DType::kBFloat16;
 
-  static std::int64_t prepared_bytes(std::int64_t inner) noexcept {
+  static constexpr std::int64_t prepared_bytes(std::int64_t inner) noexcept {
     return spread_row_bytes(padded_inner(kFormat, inner) * 2);
   }
 
@@ -28,7 +30,7 @@ struct AmxFormat {
     for (std::int64_t m = 0; m < n_rows; ++m) {
       auto* row = reinterpret_cast<std::uint16_t*>(static_cast<char*>(out) + m * bytes);
       std::int64_t k = 0;
-      for (; k + kPanel <= inner; k += kPanel) Tiles::to_bfloat16(x + m * x_stride + k, row + k);
+      for (; k + kPanel <= inner; k += kPanel) Tiles::to_bfloat16(L::load(x + m * x_stride + k), row + k);
       if (k < inner) L::load_first(x + m * x_stride + k, static_cast<int>(inner - k)).store_bfloat16(row + k);
       for (k = round_up(inner, kPanel); k < padded; k += kPanel) L::zero().store_bfloat16(row + k);
     }
@@ -50,6 +52,64 @@ struct AmxFormat {
       panels<1, 4>(args, n_paired, args.n_rows);
     }
   }
+
+  /// A product of up to kRows rows by kPanels panels, `panel_bytes` apart, in steps of a tile each, between which the
+  /// processor has other work. Until the last one nothing else may use the registers, or change what it adds to.
+  class Steps {
+   public:
+    static constexpr std::int64_t kRows = 16, kPanels = 4;
+
+    static constexpr std::int64_t of_a_panel(std::int64_t inner) { return padded_inner(kFormat, inner) / 32 + 1; }
+
+    Steps() = default;
+    Steps(AmxFormat& format, const ProductArgs& args, std::int64_t panel_bytes) noexcept
+        : args_(args), panel_bytes_(panel_bytes), inner_(padded_inner(kFormat, args.inner)), k_(0) {
+      format.configure(static_cast<int>(args.n_rows), static_cast<int>(args.n_rows));
+    }
+    bool done() const { return k_ > inner_; }
+
+    /// Of each panel 32 inner elements, of each the next 32, and so on; then the sums.
+    void step() noexcept {
+      switch (panel_) {
+        case 0: step_of<0>(); break;
+        case 1: step_of<1>(); break;
+        case 2: step_of<2>(); break;
+        default: step_of<3>();
+      }
+      if (++panel_ < args_.n_panels) return;
+      panel_ = 0;
+      k_ += 32;
+    }
+
+   private:
+    template <int J>
+    void step_of() const noexcept {
+      float* const y = args_.y + J * kPanel;
+      if (k_ == inner_) return Tiles::template store<J>(y, args_.y_stride * 4);
+      if (k_ == 0) {
+        if (args_.adds) {
+          Tiles::template load<J>(y, args_.y_stride * 4);
+        } else {
+          Tiles::template clear<J>();
+        }
+      }
+      if (J == 0) Tiles::template load<4>(static_cast<const char*>(args_.x) + k_ * 2, args_.x_stride);
+      constexpr int kPanelTile = 6 + J % 2;
+      Tiles::template load<kPanelTile>(static_cast<const char*>(args_.panels) + J * panel_bytes_ + k_ * kPanel * 2,
+                                       kTileRow);
+      Tiles::template dot<J, 4, kPanelTile>();
+    }
+
+    ProductArgs args_{};
+    std::int64_t panel_bytes_ = 0, inner_ = 0, k_ = 1;
+    int panel_ = 0;
+  };
+
+  /// Probabilities (softmax.h) as prepared rows hold them.
+  struct Probabilities {
+    static constexpr int kFloats = 8;
+    static void store(L low, L high, float* p) { Tiles::to_bfloat16(low, high, reinterpret_cast<std::uint16_t*>(p)); }
+  };
 
   /// Registers stay configured from one product to the next: to do it takes two hundred cycles.
   AmxFormat() = default;
@@ -101,7 +161,7 @@ struct AmxFormat {
     const char* weights = static_cast<const char*>(args.panels) + p * panel + k * kPanel * 2;
     float* y = args.y + m * args.y_stride + p * kPanel;
     for_each_panel<kPanels>([&]<int J>() {
-      if (k == 0) {
+      if (k == 0 && !args.adds) {
         Tiles::template zero<J>();
         if constexpr (kRowTiles == 2) Tiles::template zero<J + 2>();
       } else {

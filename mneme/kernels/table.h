@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "mneme/kernels/attend_codes.h"
-#include "mneme/kernels/attention.h"
+#include "mneme/kernels/attention_stepped.h"
 #include "mneme/kernels/block_store.h"
 #include "mneme/kernels/conv.h"
 #include "mneme/kernels/elementwise.h"

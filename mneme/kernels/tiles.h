@@ -112,10 +112,11 @@ struct TiledProduct {
   template <int R, int P>
   [[gnu::always_inline]] static void direct_panels(const ProductArgs& args, std::int64_t p) {
     const std::int64_t inner = padded_inner(Format::kFormat, args.inner), panel = inner * kPanel;
-    auto sums = Tile<L, R, P>::zero();
+    float* const y = args.y + p * kPanel;
+    auto sums = args.adds ? Tile<L, R, P>::load(y, args.y_stride) : Tile<L, R, P>::zero();
     Format::extend(sums, row(args, 0), args.x_stride / 4, static_cast<const Element*>(args.panels) + p * panel, panel,
                    inner);
-    sums.store(args.y + p * kPanel, args.y_stride);
+    sums.store(y, args.y_stride);
   }
 
   static void blocked(const ProductArgs& args) {
@@ -136,13 +137,16 @@ struct TiledProduct {
     do {  // at least once: a product over nothing is zero
       const std::int64_t n = inner - k < kInnerBlock ? inner - k : kInnerBlock;
       const auto* w = static_cast<const Element*>(args.panels) + p * panel + k * kPanel;
+      float* const y = args.y + m * args.y_stride + p * kPanel;
       const Span span{.x = row(args, m) + k,
                       .x_stride = args.x_stride / 4,
                       .n = n,
-                      .sums = sums,
-                      .y = k + n < inner ? nullptr : args.y + m * args.y_stride + p * kPanel,
-                      .y_stride = args.y_stride,
-                      .first = k == 0};
+                      .from = k > 0       ? sums
+                              : args.adds ? y
+                                          : nullptr,
+                      .from_stride = k > 0 ? P * kPanel : args.y_stride,
+                      .to = k + n < inner ? sums : y,
+                      .to_stride = k + n < inner ? P * kPanel : args.y_stride};
       if constexpr (Format::kWidens) {
         alignas(64) float widened[P][kInnerBlock * kPanel];
         for (int i = 0; i < P; ++i) Format::widen(w + i * panel, n, widened[i]);
@@ -154,13 +158,14 @@ struct TiledProduct {
     } while (k < inner);
   }
 
-  /// One block of inner elements: from zero in the first, into y in the last, which has y.
+  /// One block of inner elements: sums go on from some, or from zero.
   struct Span {
     const float* x;
     std::int64_t x_stride, n;
-    float *sums, *y;
-    std::int64_t y_stride;
-    bool first;
+    const float* from;  ///< null: zero
+    std::int64_t from_stride;
+    float* to;
+    std::int64_t to_stride;
   };
 
   template <int P>
@@ -174,14 +179,10 @@ struct TiledProduct {
 
   template <int R, int P>
   [[gnu::noinline]] static void span_tile(const Span& span, std::int64_t m, const float* w, std::int64_t w_stride) {
-    float* sums = span.sums + m * P * kPanel;
-    auto tile = span.first ? Tile<L, R, P>::zero() : Tile<L, R, P>::load(sums, P * kPanel);
+    auto tile =
+        span.from ? Tile<L, R, P>::load(span.from + m * span.from_stride, span.from_stride) : Tile<L, R, P>::zero();
     Format::extend(tile, span.x + m * span.x_stride, span.x_stride, w, w_stride, span.n);
-    if (span.y) {
-      tile.store(span.y + m * span.y_stride, span.y_stride);
-    } else {
-      tile.store(sums, P * kPanel);
-    }
+    tile.store(span.to + m * span.to_stride, span.to_stride);
   }
 };
 

@@ -29,4 +29,27 @@ struct Visibility {
   friend constexpr bool operator==(const Visibility&, const Visibility&) = default;
 };
 
+/// The slots of one block that a query sees of the keys before `end`: [first, last), and [0, n_sinks) before them.
+struct VisibleSlots {
+  int first, last, n_sinks;
+
+  [[gnu::always_inline]] bool empty() const { return first >= last; }
+  [[gnu::always_inline]] bool whole() const { return first == 0 && last == kBlockTokens; }
+
+  [[gnu::always_inline]] static VisibleSlots of(const Visibility& visibility, std::int64_t query, std::int64_t end,
+                                                std::int64_t block) {
+    const int first = slot_of(visibility.first_visible(query), block), last = slot_of(end, block);
+    const int sinks = slot_of(visibility.sinks, block), n_sinks = sinks < last ? sinks : last;
+    if (n_sinks >= first) return {0, last, 0};
+    if (first >= last) return {0, n_sinks, 0};
+    return {first, last, n_sinks};
+  }
+
+ private:
+  [[gnu::always_inline]] static int slot_of(std::int64_t token, std::int64_t block) {
+    const std::int64_t slot = token - block * kBlockTokens;
+    return static_cast<int>(slot < 0 ? 0 : slot > kBlockTokens ? kBlockTokens : slot);
+  }
+};
+
 }  // namespace mneme::kernels

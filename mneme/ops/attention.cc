@@ -30,8 +30,20 @@ struct Queries {
   const void* prepared;
 };
 
-struct alignas(64) CacheLine {
-  std::byte bytes[64];
+/// Memory that starts with a cache line, kept from one call to the next.
+class Lines {
+ public:
+  std::byte* bytes(std::int64_t n) {
+    lines_.resize(static_cast<std::size_t>(n) / sizeof(Line) + 1);
+    return lines_.front().bytes;
+  }
+  float* floats(std::int64_t n) { return reinterpret_cast<float*>(bytes(n * std::int64_t{sizeof(float)})); }
+
+ private:
+  struct alignas(64) Line {
+    std::byte bytes[64];
+  };
+  std::vector<Line> lines_;
 };
 
 class Attention {
@@ -136,8 +148,7 @@ class Attention {
                                    .visibility = options_.visibility,
                                    .bias = bias};
     if (first_block >= s.n_sealed) return format_.attend(args, first_block, end, states);
-    thread_local std::vector<CacheLine> scratch;
-    scratch.resize(static_cast<std::size_t>(kernels::decode_scratch_bytes(*options_.codes)) / sizeof(CacheLine) + 1);
+    thread_local Lines scratch;
     table_.codes->of(options_.layout.format)
         .attend({.raw = args,
                  .q = q.floats,
@@ -145,7 +156,7 @@ class Attention {
                  .head = tile.kv_head,
                  .sealed = blocks,
                  .n_sealed = s.n_sealed,
-                 .scratch = scratch.front().bytes},
+                 .scratch = scratch.bytes(kernels::decode_scratch_bytes(*options_.codes))},
                 first_block, end, states);
   }
 
@@ -166,22 +177,21 @@ class Attention {
   }
 
   void run_tile(const Tile& tile) const {
-    thread_local std::vector<float> gathered, states, part;
-    thread_local std::vector<std::byte> prepared;
-    gathered.resize(static_cast<std::size_t>(kMaxAttendRows * options_.layout.key_dim));
-    prepared.resize(static_cast<std::size_t>(kMaxAttendRows * prepared_stride()));
-    states.resize(static_cast<std::size_t>(kMaxAttendRows * state_floats_));
-    part.resize(states.size());
-    gather(tile, gathered.data(), prepared.data());
+    thread_local Lines gathered, prepared, states, part;
+    float* const q_floats = gathered.floats(kMaxAttendRows * options_.layout.key_dim);
+    std::byte* const q_prepared = prepared.bytes(kMaxAttendRows * prepared_stride());
+    float* const total = states.floats(kMaxAttendRows * state_floats_);
+    float* const one = part.floats(kMaxAttendRows * state_floats_);
+    gather(tile, q_floats, q_prepared);
     const bool as_is = format_.prepared_bytes(options_.layout.key_dim) == 0;
-    const Queries q{gathered.data(), as_is ? static_cast<const void*>(gathered.data()) : prepared.data()};
+    const Queries q{q_floats, as_is ? static_cast<const void*>(q_floats) : q_prepared};
     bool first = true;
     each_span(tile, [&](std::int64_t span) {
-      attend_span(tile, q, span, first ? states.data() : part.data());
-      if (!first) table_.merge_states(states.data(), part.data(), tile.n_rows, options_.layout.value_dim);
+      attend_span(tile, q, span, first ? total : one);
+      if (!first) table_.merge_states(total, one, tile.n_rows, options_.layout.value_dim);
       first = false;
     });
-    finish(tile, states.data());
+    finish(tile, total);
   }
 
   void run_spans(std::span<const AttendSequence> sequences, std::int64_t n_tiles, std::int64_t most_spans) {

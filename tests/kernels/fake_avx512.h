@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 
 #include "mneme/base/dtype.h"
 
@@ -29,6 +30,7 @@
 #undef _mm512_cmpgt_epi32_mask
 #undef _mm512_cvtps_ph
 #undef _mm512_roundscale_ps
+#undef _mm512_reduce_ps
 #undef _mm512_extractf32x8_ps
 #undef _mm256_extractf128_ps
 #undef _mm256_slli_epi16
@@ -320,9 +322,17 @@ inline __m128i _mm512_cvtsepi32_epi8(__m512i a) {
 [[gnu::noinline]] inline __m512 _mm512_range_ps(__m512 a, __m512 b, int /*0xb*/) {
   return each_float([=](int i) { return std::fmax(std::fabs(a.f[i]), std::fabs(b.f[i])); });
 }
-/// a 2^n for integral n.
+/// a minus its nearest integer; zero of an infinity.
+[[gnu::noinline]] inline __m512 _mm512_reduce_ps(__m512 a, int /*to nearest integer*/) {
+  return each_float([=](int i) { return std::isinf(a.f[i]) ? 0.0f : a.f[i] - std::nearbyintf(a.f[i]); });
+}
+/// a 2^n for integral n; denormals are flushed.
 [[gnu::noinline]] inline __m512 _mm512_scalef_ps(__m512 a, __m512 n) {
-  return each_float([=](int i) { return std::scalbnf(a.f[i], static_cast<int>(n.f[i])); });
+  return each_float([=](int i) {
+    if (std::isnan(n.f[i])) return n.f[i];
+    const float power = std::scalbnf(a.f[i], static_cast<int>(std::clamp(n.f[i], -1000.0f, 1000.0f)));
+    return std::fabs(power) < std::numeric_limits<float>::min() ? std::copysign(0.0f, power) : power;
+  });
 }
 inline __mmask16 _mm512_cmp_ps_mask(__m512 a, __m512 b, int /*less, ordered*/) {
   return each_bit([=](int i) { return a.f[i] < b.f[i]; });

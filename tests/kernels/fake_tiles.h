@@ -82,8 +82,16 @@ struct FakeTiles {
     add_products<std::uint8_t>(tiles[Sum], tiles[Rows], tiles[Panel]);
   }
 
-  static void to_bfloat16(const float* from, std::uint16_t* to) {
-    for (int i = 0; i < 16; ++i) to[i] = mneme::to_bfloat16(flush(from[i]));
+  template <class L>
+  static void to_bfloat16(L from, std::uint16_t* to) {
+    float lanes[16];
+    from.store(lanes);
+    for (int i = 0; i < 16; ++i) to[i] = mneme::to_bfloat16(flush(lanes[i]));
+  }
+  template <class L>
+  static void to_bfloat16(L low, L high, std::uint16_t* to) {
+    to_bfloat16(low, to);
+    to_bfloat16(high, to + 16);
   }
 
  private:

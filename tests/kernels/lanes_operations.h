@@ -75,6 +75,9 @@ int apply_all(const float* a_lanes, const float* b_lanes, const float* c_lanes, 
   put(L::set1(L::all_less(usual_a, L::max_magnitude(usual_a, usual_b)) ? 1.0f : 0.0f));
   put(L::set1(L::all_less(a, L::set1(1e38f)) ? 1.0f : 0.0f));
   const L small = L::min(L::max(L::set1(-127.4f), usual_a), L::set1(127.4f));
+  put(L::beyond_round(small) + L::zero());
+  const L exponent = L::min(L::zero(), usual_a), rest = L::beyond_round(exponent);
+  put(L::times_pow2_of(L::fma(rest, L::set1(0.5f), L::set1(1.0f)), rest, exponent) + L::zero());
   put(Words::nearest(small).to_floats());
   put(Words::nearest(small).halved(3).to_floats());
   const L many[] = {usual_a, usual_b, c, small, a, b, usual_a * usual_b, c + small, b + b, usual_b - c, small * small};

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "mneme/kernels/lanes_scalar.h"
 #include "tests/kernels/tables_under_test.h"
 #include "tests/support/floats.h"
 
@@ -58,6 +59,20 @@ TEST(Math, ErrorsAreAsStated) {
     EXPECT_LE(worst, function.max_ulps) << function.name << " at " << at;
     RecordProperty(function.name, std::to_string(worst));
   }
+}
+
+/// exp2, which attention uses, is of no table. Its steps are the same on all instruction sets (lanes_operations.h).
+TEST(Math, PowersOfTwo) {
+  const auto power = [](float x) { return exp2<LanesScalar>(LanesScalar::set1(x)).first(); };
+  double worst = 0;
+  for (float x = 0x1p-30f; x < 126; x *= 1.0001f) worst = std::max(worst, testing::ulps(power(-x), std::exp2(-x)));
+  EXPECT_LE(worst, 2.0);
+  for (int n = 0; n <= 126; ++n) EXPECT_EQ(power(static_cast<float>(-n)), std::exp2(-static_cast<float>(n)));
+  EXPECT_EQ(power(-0.0f), 1.0f);
+  EXPECT_EQ(power(-126.5f), 0.0f);
+  EXPECT_EQ(power(-1e30f), 0.0f);
+  EXPECT_EQ(power(-kInfinity), 0.0f);
+  EXPECT_TRUE(std::isnan(power(kNan)));
 }
 
 TEST(Math, EveryInstructionSetGivesTheSameBits) {
