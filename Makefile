@@ -39,12 +39,13 @@ bench: setup  ## build and run benchmarks/: JSON lines, one for each figure
 	@cmake --build build --target benchmarks -j $(JOBS)
 	@for program in build/*_bench; do $$program || exit 1; done
 
-bench-report: setup  ## measure beside other libraries (benchmarks/peers) and draw it into docs/; ARGS go to compare.py
+bench-report: setup  ## measure alone and beside other libraries (benchmarks/peers) and draw it into docs/; ARGS go to compare.py
 	$(call configure,release,build)
-	@cmake --build build --target mneme_worker -j $(JOBS)
+	@cmake --build build --target mneme_program mneme_worker cache_bench -j $(JOBS)
 	@benchmarks/peers/setup.sh
+	@benchmarks/alone.py --out build/bench/alone.json
 	@benchmarks/peers/compare.py --out build/bench/peers.json $(ARGS)
-	@benchmarks/report.py build/bench/peers.json
+	@benchmarks/report.py build/bench/peers.json build/bench/alone.json
 
 dev: setup  ## debug build with AddressSanitizer and UndefinedBehaviorSanitizer in build-dev/, then its tests
 	$(call configure,dev,build-dev)

@@ -137,10 +137,9 @@ def formats(options, _):
 
 def operations(options, _):
     """Fork, crop, reordering and append, by length (cache_bench)."""
-    program = ROOT / "build/cache_bench"
-    if not program.exists():
-        return report(left_out="operations", reason=f"{program} is not built: make bench")
-    for line in subprocess.run([program], capture_output=True, text=True, check=True).stdout.splitlines():
+    if not pathlib.Path(options.cache_bench).exists():
+        return report(left_out="operations", reason=f"{options.cache_bench} is not built: make bench")
+    for line in subprocess.run([options.cache_bench], capture_output=True, text=True, check=True).stdout.splitlines():
         yield json.loads(line)
 
 
@@ -188,6 +187,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mneme", default=ROOT / "build/mneme")
     parser.add_argument("--worker", default=ROOT / "build/mneme_worker", help="the program built from mneme_worker.cc")
+    parser.add_argument("--cache-bench", default=ROOT / "build/cache_bench")
     parser.add_argument("--python", default=CACHE / "peers/venv/bin/python", help="that of the peers, for other weight formats")
     parser.add_argument("--model", default=MODEL, type=lambda path: str(pathlib.Path(path).resolve()))
     parser.add_argument("--threads", type=int, default=2)

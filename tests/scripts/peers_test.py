@@ -110,6 +110,71 @@ class CompareTest(unittest.TestCase):
             self.assertIn(f"nothing is called {unknown};", done.stderr)
 
 
+# What alone.py calls: mneme_worker, mneme bench, mneme generate, cache_bench and a Python without llama.cpp.
+ALONE = """#!{python}
+import json, os, sys
+if sys.argv[1:2] == ["-c"]:
+    sys.exit("no module named llama_cpp")
+elif sys.argv[1:2] == ["bench"]:
+    print(json.dumps({{"stream_gbps": {{"before": 15.0}}}}))
+elif sys.argv[1:2] == ["generate"]:
+    print(json.dumps({{"cache": {{"bytes": 2**20}}}}))
+elif len(sys.argv) == 1:
+    print(json.dumps({{"cache": "bfloat16", "tokens": 1024, "operation": "fork", "us": 2.5}}))
+else:
+    print(json.dumps({{"version": "1", "load_ms": 2.0}}), flush=True)
+    for line in sys.stdin:
+        asked = json.loads(line)
+        first = 8 if os.environ.get("DIFFERS") and asked["cache"] == "static" else 7
+        said = {{"ids": [first] * asked["new_tokens"], "prefill_ms": 10.0, "step_ms": 2.0 if "int8" in asked["cache"] else 4.0}}
+        print(json.dumps(said | {{"cache_bytes": 1000, "peak_mb": 5.0}}), flush=True)
+"""
+
+
+class AloneTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.pretender = os.path.join(self.folder.name, "pretender")
+        Path(self.pretender).write_text(ALONE.format(python=sys.executable), encoding="utf-8")
+        os.chmod(self.pretender, 0o755)
+        self.model = os.path.join(self.folder.name, "small.gguf")
+        Path(self.model).write_bytes(bytes(1000))
+
+    def tearDown(self):
+        self.folder.cleanup()
+
+    def run_alone(self, *more, **environment):
+        programs = [f"--{name}={self.pretender}" for name in ("mneme", "worker", "cache-bench", "python")]
+        command = [sys.executable, BENCHMARKS / "alone.py", *programs, "--model", self.model, "--rounds", "3", *more]
+        return subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | environment)
+
+    def test_all_is_measured_and_drawn(self):
+        out = os.path.join(self.folder.name, "deep", "alone.json")
+        done = self.run_alone("--out", out)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertIn({"left_out": "Q8_0", "reason": "no module named llama_cpp"}, lines)
+        measures = ["codecs", "prompts", "batches", "formats", "operations", "starts", "memory"]
+        self.assertEqual(list(dict.fromkeys(line["measure"] for line in lines if "measure" in line)), measures)
+        command = [sys.executable, BENCHMARKS / "report.py", "--docs", self.folder.name, out]
+        said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        self.assertIn("| codecs, step_ms | 8 | 1,024 | 4,096 | 7,936 |", said)
+        self.assertIn("| int8 | 2.0 | 2.0 | 2.0 | 2.0 |", said)
+        self.assertIn("| bfloat16 | 1,024 | fork | 2.5 |", said)
+        drawn = Path(self.folder.name, "bench_codecs.svg").read_text(encoding="utf-8")
+        self.assertIn("kivi 4+2", drawn)
+
+    def test_lossless_caches_that_differ_end_it(self):
+        done = self.run_alone("--measure", "codecs", DIFFERS="1")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("the cache bfloat16, static writes other ids than bfloat16", done.stderr)
+
+    def test_unknown_measures_are_refused(self):
+        done = self.run_alone("--measure", "sleep")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("nothing is called sleep;", done.stderr)
+
+
 class RandomModelTest(unittest.TestCase):
     def test_every_shape_has_a_layout_and_tensors_of_its_own_names(self):
         for name, config in random_model.SHAPES.items():
