@@ -6,12 +6,15 @@
 /// Attention over blocks with a running softmax (Milakov & Gimelshein 2018, arXiv:1805.02867; Dao et al. 2022,
 /// arXiv:2205.14135). A row's state is (m, l, O); each block that it sees, in order, does
 ///
-///   s = log2(e) (mask(softcap(scale q k^T) + bias))     m' = max(m, max s)     c = 2^(m - m')     p = 2^(s - m')
-///   l = fma(l, c, sum p)                                O  = O c + p v         m = m'
+///   s = log2(e) mask(softcap(scale q k^T) + bias)     m' = max(m, max s)     c = 2^(m - m')     p = 2^(s - m')
+///   l = fma(l, c, sum p)                              O  = O c + p v         m = m'
 ///
-/// The product p v begins with O c and goes on from there in its format's order; one of codes is added as
-/// code_product.h says. What a row gets depends on its query and on the blocks alone: every product has its fixed
-/// order, the 64 p are summed in a fixed tree, and a block that the row cannot see changes nothing.
+/// where log2(e) scale is one factor if neither softcap nor bias follows. The product p v begins with O c and goes on
+/// from there in its format's order; one of codes is added as code_product.h says. What a row gets depends on its query
+/// and on the blocks alone: every product has its fixed order, the 64 p are summed in a fixed tree, and a block of
+/// finite numbers that the row cannot see changes nothing.
+///
+/// `attend`, for all formats, is in attention_stepped.h.
 namespace mneme::kernels {
 
 /// The rows of one call. Few rows take a **run** of blocks at a time, all scores first, then all p, then all values:
@@ -20,9 +23,9 @@ template <class L, class Format>
 class Attention {
  public:
   /// Some rows and a block: [begin, end) from the first to the last that see some of it, and n_slots, whole vectors
-  /// that hold all that they see. Row r's visible slots, scores and correction are those of index first + r.
+  /// that hold all that they see. Row r's visible slots, scores and correction are those of index shift + r.
   struct Part {
-    std::int64_t block, begin, end, first;
+    std::int64_t block, begin, end, shift;
     int n_slots;
     bool whole;  ///< all rows see all of it, and nothing is added to scores
 
@@ -81,25 +84,25 @@ class Attention {
     add_values(parts_[0], tiles + raw_key_bytes());
   }
 
-  // The same in steps, where keys or values are not raw, or not all rows go at once.
+  // The same one by one, where keys or values are not raw, or not all rows go at once.
 
-  /// A block and those of the rows [first_row, end_row) that see something of it; no rows (end is 0) if none does.
-  Part part_of(std::int64_t block, std::int64_t first_row, std::int64_t end_row, std::int64_t first) noexcept {
-    Part part{.block = block, .begin = 0, .end = 0, .first = first, .n_slots = 0, .whole = !softmax_.has_terms()};
+  /// A block and those of the rows [begin, end) that see something of it; no rows (end is 0) if none does.
+  Part part_of(std::int64_t block, std::int64_t begin, std::int64_t end, std::int64_t shift) noexcept {
+    Part part{.block = block, .begin = 0, .end = 0, .shift = shift, .n_slots = 0, .whole = !softmax_.has_terms()};
     // Unless two limits take turns, rows between two that see everything do so too.
-    if (part.whole && !(args_.visibility.window && args_.visibility.chunk) && visible_to(first_row, block).whole() &&
-        visible_to(end_row - 1, block).whole()) {
-      part.begin = first_row, part.end = end_row, part.n_slots = kBlockTokens;
+    if (part.whole && begin < end && !(args_.visibility.window && args_.visibility.chunk) &&
+        visible_to(begin, block).whole() && visible_to(end - 1, block).whole()) {
+      part.begin = begin, part.end = end, part.n_slots = kBlockTokens;
       return part;
     }
     int last = 0;
     VisibleSlots visible{};
-    for (std::int64_t r = first_row; r < end_row; ++r) {
-      if (r == first_row || query_[r] != query_[r - 1]) {  // the rows of a group are one query's
+    for (std::int64_t r = begin; r < end; ++r) {
+      if (r == begin || query_[r] != query_[r - 1]) {  // the rows of a group are one query's
         visible = visible_to(r, block);
         part.whole = part.whole && visible.whole();
       }
-      visible_[first + r] = visible;
+      visible_[shift + r] = visible;
       if (visible.empty()) continue;
       if (part.end == 0) part.begin = r;
       part.end = r + 1;
@@ -110,7 +113,7 @@ class Attention {
   }
 
   /// [part.n_rows()][64]: scores, then p.
-  float* scores(const Part& part) { return scores_ + (part.first + part.begin) * kBlockTokens; }
+  float* scores(const Part& part) { return scores_ + (part.shift + part.begin) * kBlockTokens; }
 
   /// scores = q k^T
   void score(const Part& part, const std::byte* keys) noexcept { format_.product(scoring(part, keys)); }
@@ -138,8 +141,8 @@ class Attention {
       const Part& part = parts_[i];
       mask(part);
       for (std::int64_t r = part.begin; r < part.end; ++r) {
-        if (n == Softmax<L>::kRows || first + n != part.first + r) soften_waiting();
-        if (n == 0) first = part.first + r;
+        if (n == Softmax<L>::kRows || first + n != part.shift + r) soften_waiting();
+        if (n == 0) first = part.shift + r;
         rows[n++] = static_cast<int>(r);
       }
     }
@@ -149,9 +152,9 @@ class Attention {
   void mask(const Part& part) noexcept {
     if (part.whole) return;
     for (std::int64_t r = part.begin; r < part.end; ++r) {
-      const VisibleSlots& visible = visible_[part.first + r];
+      const VisibleSlots& visible = visible_[part.shift + r];
       if (!softmax_.has_terms() && visible.whole()) continue;
-      float* const row = scores_ + (part.first + r) * kBlockTokens;
+      float* const row = scores_ + (part.shift + r) * kBlockTokens;
       softmax_.mask(row, visible, part.n_slots, r, query_[r], part.block);
     }
   }
@@ -179,7 +182,7 @@ class Attention {
   /// O <- O c. Mostly c is 1.
   void rescale(const Part& part) noexcept {
     for (std::int64_t r = part.begin; r < part.end; ++r) {
-      const float correction = corrections_[part.first + r];
+      const float correction = corrections_[part.shift + r];
       if (correction == 1) continue;
       float* const output = state_of(r) + 16;
       for (std::int64_t i = 0; i < args_.value_dim; i += 16) {
@@ -191,7 +194,7 @@ class Attention {
   /// Where a part's O are, floats from row to row, and c for each of its rows.
   float* outputs(const Part& part) noexcept { return state_of(part.begin) + 16; }
   std::int64_t output_stride() const noexcept { return attend_state_floats(args_.value_dim); }
-  float* corrections(const Part& part) noexcept { return corrections_ + part.first + part.begin; }
+  float* corrections(const Part& part) noexcept { return corrections_ + part.shift + part.begin; }
 
   const AttendArgs& args() const { return args_; }
   Format& format() { return format_; }

@@ -6,7 +6,7 @@
 /// Running states of attention, one a row: m, l, padding to sixteen floats, O (attention.h).
 namespace mneme::kernels {
 
-inline constexpr float kMinusInfinity = -__builtin_inff(), kLog2E = 0x1.715476p+0f;
+inline constexpr float kMinusInfinity = -__builtin_inff();
 
 /// (m, l, O) of two spans: each is brought to the larger maximum, then they add up. A row's l is 0 only if it saw
 /// nothing, since the largest p is 1.
@@ -29,7 +29,8 @@ void merge_states(float* total, const float* part, std::int64_t n_rows, std::int
   }
 }
 
-/// With a sink logit s, m' = max(m, s): out = O exp(m - m') / (l exp(m - m') + exp(s - m')). None is s = -inf.
+/// With a sink logit, s = log2(e) times it and m' = max(m, s): out = O 2^(m - m') / (l 2^(m - m') + 2^(s - m')). None
+/// is s = -inf. Zeros have no sign: whether a sum of nothing but underflow has one depends on what was added after it.
 template <class L>
 void finish_states(const float* states, std::int64_t n_rows, std::int64_t first_row, std::int64_t group,
                    std::int64_t value_dim, const float* sinks, float* const* out) noexcept {
@@ -41,7 +42,7 @@ void finish_states(const float* states, std::int64_t n_rows, std::int64_t first_
     const L scale = exp2<L>(L::set1(state[0] - maximum));
     const L sum = L::fma(L::set1(state[1]), scale, exp2<L>(L::set1(sink - maximum)));
     for (std::int64_t i = 0; i < value_dim; i += 16) {
-      const L y = saw_nothing ? L::zero() : L::load(state + 16 + i) * scale / sum;
+      const L y = saw_nothing ? L::zero() : L::fma(L::load(state + 16 + i), scale, L::zero()) / sum;
       y.store_first(out[r] + i, static_cast<int>(value_dim - i < 16 ? value_dim - i : 16));
     }
   }

@@ -6,8 +6,8 @@ namespace mneme::kernels {
 
 /// Attention of many rows, where products can be made in steps between which the processor has other work
 /// (Format::Steps): groups of rows by a block take turns, and while the scores of one turn become p, the tiles multiply
-/// the scores of the next and the values of the last. What a turn writes is read by the next one: a tile that is loaded
-/// waits until what was stored there has left the core.
+/// the scores of the next and the values of the last. Scores and p are read by the turn after the one that wrote them:
+/// a tile that is loaded waits until what was stored there has left the core.
 template <class L, class Format>
 class SteppedAttention {
  public:
@@ -21,7 +21,7 @@ class SteppedAttention {
     Part next = next_part(), now{}, last{};
     while (next.end || now.end || last.end) {
       if (last.end) attention_.rescale(last);
-      Products products{*this, next, last};
+      Products products{*this, next, now, last};
       if (now.end) soften(now, products);
       products.finish();
       last = now, now = next;
@@ -48,11 +48,11 @@ class SteppedAttention {
     return {};
   }
 
-  /// A turn's products: called once a row, it takes so many steps that all are made when the rows are.
+  /// A turn's products: called after each row of `now`, it takes so many steps that all are made when the rows are.
   class Products {
    public:
-    Products(SteppedAttention& turns, const Part& next, const Part& last) noexcept
-        : turns_(turns), next_(next), last_(last) {
+    Products(SteppedAttention& turns, const Part& next, const Part& now, const Part& last) noexcept
+        : turns_(turns), next_(next), last_(last), n_rows_(now.n_rows()) {
       auto& attention = turns.attention_;
       const std::int64_t n_values = last.end ? attention.value_panels() : 0,
                          n_keys = next.end ? next.n_slots / kPanel : 0;
@@ -61,7 +61,7 @@ class SteppedAttention {
       start();
     }
     void operator()() noexcept {
-      for (due_ += n_steps_; due_ >= kRows; due_ -= kRows) step();
+      for (due_ += n_steps_; due_ >= n_rows_; due_ -= n_rows_) step();
     }
     void finish() noexcept {
       while (!steps_.done()) step();
@@ -101,7 +101,8 @@ class SteppedAttention {
 
     SteppedAttention& turns_;
     const Part &next_, &last_;
-    std::int64_t n_steps_, due_ = 0;  ///< due_: steps since the last one, times kRows
+    const std::int64_t n_rows_;
+    std::int64_t n_steps_, due_ = 0;  ///< due_: of steps, in parts of n_rows_
     std::int64_t product_ = 0, n_products_;
     Steps steps_;
   };
@@ -116,7 +117,7 @@ class SteppedAttention {
   }
 
   static constexpr std::int64_t kRowBytes = Format::prepared_bytes(kBlockTokens);
-  std::byte* rounded(const Part& part) noexcept { return attention_.rounded() + (part.first + part.begin) * kRowBytes; }
+  std::byte* rounded(const Part& part) noexcept { return attention_.rounded() + (part.shift + part.begin) * kRowBytes; }
 
   Attention<L, Format>& attention_;
   std::int64_t block_ = 0, end_ = 0, row_ = 0, n_parts_ = 0;

@@ -116,7 +116,8 @@ struct AttendArgs {
 /// The most rows that one `attend` call takes.
 inline constexpr std::int64_t kMaxAttendRows = 48;
 
-/// Floats of the running state of one row: maximum, sum, padding to 16, and the unnormalized output.
+/// Floats of the running state of one row: maximum (of scores times log2(e)), sum, padding to 16, and the unnormalized
+/// output.
 [[gnu::always_inline]] constexpr std::int64_t attend_state_floats(std::int64_t value_dim) {
   return 16 + round_up(value_dim, kPanel);
 }
@@ -166,8 +167,8 @@ struct Table {
 
   /// Merges the state of a later span into that of the earlier ones, row by row. An empty span changes nothing.
   void (*merge_states)(float* total, const float* part, std::int64_t n_rows, std::int64_t value_dim) noexcept;
-  /// out[r] = state's output / (sum + exp(sink - max)); sinks [group] logits or null (gpt-oss); a row that saw nothing
-  /// gives zeros. Row r's head is (first_row + r) % group; out rows lie at out[r].
+  /// out[r] = state's output / (sum + 2^(log2(e) sink - max)); sinks [group] logits or null (gpt-oss); a row that saw
+  /// nothing gives zeros. Row r's head is (first_row + r) % group; out rows lie at out[r].
   void (*finish_states)(const float* states, std::int64_t n_rows, std::int64_t first_row, std::int64_t group,
                         std::int64_t value_dim, const float* sinks, float* const* out) noexcept;
 

@@ -9,7 +9,7 @@ namespace mneme::kernels {
 /// Sixteen float lanes as two AVX2 registers. Contracts: lanes_scalar.h.
 struct LanesAvx2 {
   static constexpr int kWidth = 16;
-  static constexpr int kTileRows = 6, kTilePanels = 1, kDirectSums = 5, kDotRows = 4, kDotSums = 1, kSoftRows = 1;
+  static constexpr int kTileRows = 6, kTilePanels = 1, kDirectSums = 5, kDotRows = 4, kDotSums = 1;
   __m256 lo, hi;
 
   static LanesAvx2 zero() { return {_mm256_setzero_ps(), _mm256_setzero_ps()}; }

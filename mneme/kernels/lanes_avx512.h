@@ -10,8 +10,7 @@ namespace mneme::kernels {
 template <bool kVnni>
 struct LanesOfAvx512 {
   static constexpr int kWidth = 16;
-  static constexpr int kTileRows = 12, kTilePanels = 2, kDirectSums = 27, kDotRows = 8, kDotSums = kVnni ? 24 : 8,
-                       kSoftRows = 4;
+  static constexpr int kTileRows = 12, kTilePanels = 2, kDirectSums = 27, kDotRows = 8, kDotSums = kVnni ? 24 : 8;
   __m512 v;
 
   static LanesOfAvx512 zero() { return {_mm512_setzero_ps()}; }

@@ -18,8 +18,8 @@ struct LanesScalar {
   static constexpr int kWidth = 16;
   /// The register tile of a product: rows and panels whose sums, with weights and a value, fill the registers.
   /// kDotRows: rows of a product of integers, each of which needs two registers of sums; kDotSums: its sums of rows and
-  /// panels. kSoftRows: rows of 64 scores that become probabilities side by side.
-  static constexpr int kTileRows = 4, kTilePanels = 1, kDirectSums = 4, kDotRows = 2, kDotSums = 1, kSoftRows = 1;
+  /// panels.
+  static constexpr int kTileRows = 4, kTilePanels = 1, kDirectSums = 4, kDotRows = 2, kDotSums = 1;
   float v[16];
 
   template <class F>

@@ -8,6 +8,8 @@
 /// 2^-126, whether the processor flushes denormals or not. The polynomials are minimax fits with float32 coefficients.
 namespace mneme::kernels {
 
+inline constexpr float kLog2E = 0x1.715476p+0f;
+
 /// c[0] + c[1] x + c[2] x^2 + ..., by Horner's rule.
 template <class L, int N>
 [[gnu::always_inline]] inline L polynomial(L x, const float (&c)[N]) noexcept {
@@ -19,7 +21,6 @@ template <class L, int N>
 /// e^x = 2^n e^r with x = n ln 2 + r. exp(0) is 1 exactly. kPositive: x may be above zero; the bits are the same.
 template <class L, bool kPositive = true>
 [[gnu::always_inline]] inline L exp(L x) noexcept {
-  constexpr float kLog2E = 0x1.715476p+0f;
   constexpr float kLn2High = 0x1.62e43p-1f, kLn2Low = -0x1.05c61p-29f;  // n * high is exact
   constexpr float kSmallest = -0x1.5d589ep+6f;                          // ln 2^-126
   constexpr float kTail[] = {0x1.fffffcp-2f, 0x1.55557ep-3f,  0x1.555884p-5f,

@@ -77,7 +77,8 @@ class Softmax {
   template <class Stored, class Meanwhile = Nothing>
   [[gnu::noinline]] void soften(const int* row, int n, const float* scores, float* p, std::int64_t p_stride, float* c,
                                 Meanwhile&& meanwhile = {}) noexcept {
-    alignas(64) float lanes[kRows][16] = {}, largest[kRows], steps[kRows], minus_m[kRows];
+    alignas(64) float lanes[kRows][16], largest[kRows], steps[kRows] = {}, minus_m[kRows];
+    for (int i = n; i < side_by_side(n); ++i) L::zero().store(lanes[i]);
     for (int i = 0; i < n; ++i) {
       const float* const s = scores + i * kBlockTokens;
       L::max(L::max(L::load(s), L::load(s + 16)), L::max(L::load(s + 32), L::load(s + 48))).store(lanes[i]);
@@ -104,8 +105,9 @@ class Softmax {
       const float* const s = scores + i * kBlockTokens;
       const L minus = L::set1(minus_m[i]);
       L x[4];
+      // The product is rounded as the maximum was: the largest p is 1, whatever the size of scores.
 #pragma GCC unroll 4
-      for (int v = 0; v < 4; ++v) x[v] = exp2<L>(L::fma(L::load(s + 16 * v), to_log2, minus));
+      for (int v = 0; v < 4; ++v) x[v] = exp2<L>(L::load(s + 16 * v) * to_log2 + minus);
       Stored::store(x[0], x[1], p);
       Stored::store(x[2], x[3], p + 2 * Stored::kFloats);
       ((x[0] + x[1]) + (x[2] + x[3])).store(lanes[i]);
@@ -123,9 +125,11 @@ class Softmax {
   }
 
  private:
+  static constexpr int side_by_side(int n) { return n <= 4 ? 4 : n <= 8 ? 8 : kRows; }
+
   template <class Op>
   [[gnu::always_inline]] static L across(const float (*lanes)[16], int n, Op op) noexcept {
-    return n <= 4 ? across<4>(lanes, op) : across<kRows>(lanes, op);
+    return n <= 4 ? across<4>(lanes, op) : n <= 8 ? across<8>(lanes, op) : across<kRows>(lanes, op);
   }
   template <int N, class Op>
   [[gnu::always_inline]] static L across(const float (*lanes)[16], Op op) noexcept {

@@ -34,7 +34,8 @@ struct Queries {
 class Lines {
  public:
   std::byte* bytes(std::int64_t n) {
-    lines_.resize(static_cast<std::size_t>(n) / sizeof(Line) + 1);
+    const std::size_t n_lines = static_cast<std::size_t>(n) / sizeof(Line) + 1;
+    if (lines_.size() < n_lines) lines_.resize(n_lines);
     return lines_.front().bytes;
   }
   float* floats(std::int64_t n) { return reinterpret_cast<float*>(bytes(n * std::int64_t{sizeof(float)})); }

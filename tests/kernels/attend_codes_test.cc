@@ -154,5 +154,19 @@ TEST(AttendCodes, WindowsChunksAndSinks) {
   }
 }
 
+/// Encoded blocks, then raw ones that many rows take in steps.
+TEST(AttendCodes, ManyRowsGoOnOverRawBlocks) {
+  for (const DType format : kFormats) {
+    for (const std::int64_t n_sealed : {1, 2}) {
+      ASSERT_NO_FATAL_FAILURE(check({.codes = codes_of(format, 16),
+                                     .n_sealed = n_sealed,
+                                     .n_blocks = 4,
+                                     .group = 2,
+                                     .first_query = 200,
+                                     .n_queries = 24}));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace mneme::kernels

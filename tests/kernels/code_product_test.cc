@@ -134,13 +134,15 @@ struct Product {
   }
 };
 
-Vector run(MultiplyCodes multiply, const Product& p, const AlignedBytes& tile, const Vector& x, std::int64_t at_once) {
+/// Rows in groups of at_once; their products join c y where there is a c.
+Vector run(MultiplyCodes multiply, const Product& p, const AlignedBytes& tile, const Vector& x, std::int64_t at_once,
+           const Vector& c = {}, Vector y = {}) {
   const FlushDenormals flush;
   AlignedBytes scratch(4 * 64 * round_up(p.dim, 16) * 4);
-  Vector y(static_cast<std::size_t>(p.n_rows * p.n_lanes()), testing::kNan);
+  if (y.empty()) y.assign(static_cast<std::size_t>(p.n_rows * p.n_lanes()), testing::kNan);
   for (std::int64_t r = 0; r < p.n_rows; r += at_once) {
     multiply(p.codes, p.side, p.dim, tile.data(), reinterpret_cast<float*>(scratch.data()), x.data() + r * p.inner(),
-             std::min(at_once, p.n_rows - r), y.data() + r * p.n_lanes());
+             std::min(at_once, p.n_rows - r), y.data() + r * p.n_lanes(), c.empty() ? nullptr : c.data() + r);
   }
   return y;
 }
@@ -222,6 +224,24 @@ TEST(CodeProduct, IsNearTheProductOfWhatTheCodesMean) {
         }
         const double most_scale = p.codes.bits == 8 && !p.codes.has_offset ? 2.0 / 256 : 2.0 / (1 << p.codes.bits);
         ASSERT_NEAR(y[r * p.n_lanes() + lane], sum, largest * most_scale / 254 * codes * 1.01 + 1e-4) << text_of(p);
+      }
+    }
+  }
+}
+
+TEST(CodeProduct, JoinsWhatIsThere) {
+  for (const Product& p : products()) {
+    const AlignedBytes tile = p.tile();
+    const Vector x = testing::random_floats(p.n_rows * p.inner(), 5), c = testing::random_floats(p.n_rows, 6),
+                 before = testing::random_floats(p.n_rows * p.n_lanes(), 7);
+    for (const auto& [name, multiply] : instruction_sets()) {
+      Vector expected = run(multiply, p, tile, x, p.n_rows);
+      for (std::int64_t i = 0; i < std::ssize(expected); ++i) {
+        expected[i] = std::fma(before[i], c[i / p.n_lanes()], expected[i]);
+      }
+      for (const std::int64_t at_once : {p.n_rows, std::int64_t{3}}) {
+        ASSERT_EQ(testing::bits(run(multiply, p, tile, x, at_once, c, before)), testing::bits(expected))
+            << text_of(p) << ' ' << name << ' ' << at_once;
       }
     }
   }

@@ -103,10 +103,11 @@ int apply_all(const float* a_lanes, const float* b_lanes, const float* c_lanes, 
 using ApplyAll = int (*)(const float*, const float*, const float*, const std::uint16_t*, int, int,
                          std::uint32_t (*)[16]);
 
-/// Products of n_rows rows of floats with all panels of an encoded tile, one row of y after another.
+/// Products of n_rows rows of floats with all panels of an encoded tile, one row of y after another; with c [n_rows]
+/// they join c y.
 template <class L>
 void multiply_codes(const TileCodes& codes, TileSide side, std::int64_t dim, const std::byte* tile, float* scratch,
-                    const float* x, std::int64_t n_rows, float* y) {
+                    const float* x, std::int64_t n_rows, float* y, const float* c) {
   const std::int64_t n_panels = TileCodes::n_panels(side, dim);
   CodeProduct<L> product(codes, side, dim, scratch);
   const typename CodeProduct<L>::Job job{.tile = tile,
@@ -119,11 +120,12 @@ void multiply_codes(const TileCodes& codes, TileSide side, std::int64_t dim, con
                                          .first = 0,
                                          .n_panels = n_panels,
                                          .y = y,
-                                         .y_stride = n_panels * kPanel};
+                                         .y_stride = n_panels * kPanel,
+                                         .c = c};
   product.run(&job, 1);
 }
 using MultiplyCodes = void (*)(const TileCodes&, TileSide, std::int64_t, const std::byte*, float*, const float*,
-                               std::int64_t, float*);
+                               std::int64_t, float*, const float*);
 extern const MultiplyCodes kMultiplyCodesAvx2;
 
 /// apply_all over the lanes of AVX2. Both are null where the compiler has none.
