@@ -115,7 +115,7 @@ def gguf_files(options):
 
 
 def formats(options, _):
-    """Weights: what a step and a prompt cost. One process at a time has its weights in memory twice at most."""
+    """Weights: what a step and a prompt cost. All processes wait side by side: some 3 GB of memory."""
     weights = {dtype: (options.model, dtype) for dtype in DTYPES if dtype != "auto"}
     weights |= {name: (path, "auto") for name, path in gguf_files(options)}
     gate = request(256, new_tokens=16, cold=True)
