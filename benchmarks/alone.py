@@ -4,22 +4,22 @@
     alone.py [--measure codecs,formats,..] [--rounds 5] [--out build/bench/alone.json]
 
 One process for each weight format waits while others compute (peers/mneme_worker.cc); what is compared takes turns round
-by round, and medians count. One JSON line a figure on stdout; the file is for report.py. The gates: greedy ids of lossless
-caches are equal, those of all weight formats but float32 itself agree with float32's in a third at least.
+by round, and medians count. One JSON line a figure on stdout; the file is for report.py. The gate: greedy ids of lossless
+caches are equal. How many of 16 agree with float32's stands beside each weight format.
 """
-import argparse
 import contextlib
 import json
-import os
 import pathlib
 import statistics
 import subprocess
 import sys
-import time
+
+from program import measured
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE / "peers"))
-from compare import CACHE, MODEL, ROOT, Worker, equal_tokens, machine, report, request, text_ids  # noqa: E402
+from compare import (  # noqa: E402
+    KIVI, KIVI2, ROOT, Worker, arguments, equal_tokens, machine, report, request, save, text_ids)
 
 # name: cache as mneme_worker.cc takes it
 CACHES = {
@@ -33,12 +33,12 @@ CACHES = {
     "quanto 4": 'dynamic {"backend": "quanto"}',
     "hqq 4": 'dynamic {"backend": "hqq"}',
     "kivi 4+4": 'dynamic {"backend": "kivi"}',
-    "kivi 4+2": 'dynamic {"backend": "kivi", "nbits_key": 4, "nbits_value": 2}',
-    "kivi 2+2": 'dynamic {"backend": "kivi", "nbits": 2}',
+    "kivi 4+2": "dynamic " + KIVI,
+    "kivi 2+2": "dynamic " + KIVI2,
 }
 LOSSLESS = ["bfloat16", "bfloat16, static", "bfloat16, offloaded"]
 DEPTHS = [8, 1024, 4096, 7936]
-DTYPES = ["auto", "int8", "bfloat16", "float16", "float32"]
+DTYPES = ["int8", "bfloat16", "float16", "float32"]
 # name of a GGUF format: what llama.cpp's quantizer calls it
 GGUF_FORMATS = {"Q4_0": 2, "Q5_0": 8, "Q5_1": 9, "Q8_0": 7, "Q4_K": 14, "Q5_K": 16, "Q6_K": 18}
 QUANTIZE = """
@@ -116,7 +116,7 @@ def gguf_files(options):
 
 def formats(options, _):
     """Weights: what a step and a prompt cost. All processes wait side by side: some 3 GB of memory."""
-    weights = {dtype: (options.model, dtype) for dtype in DTYPES if dtype != "auto"}
+    weights = {dtype: (options.model, dtype) for dtype in DTYPES}
     weights |= {name: (path, "auto") for name, path in gguf_files(options)}
     gate = request(256, new_tokens=16, cold=True)
     with contextlib.ExitStack() as stack:
@@ -143,23 +143,14 @@ def operations(options, _):
         yield json.loads(line)
 
 
-def generate(options, n_tokens, n_new):
-    """A whole run of the program: seconds, peak megabytes, and its JSON."""
-    ids = ",".join(map(str, text_ids(n_tokens)))
-    command = [options.mneme, "generate", "--model", options.model, "--ids", ids, "--ignore-eos", "--json",
-               "--max-new-tokens", str(n_new)]
-    start = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    output = process.stdout.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    if status:
-        sys.exit(f"{' '.join(map(str, command[:4]))} .. ended with {os.waitstatus_to_exitcode(status)}")
-    return time.perf_counter() - start, usage.ru_maxrss / 1024, json.loads(output)
+def run(options, n_tokens, n_new):
+    """A whole run of the program: its JSON, seconds and peak megabytes."""
+    return measured(options, ["--ids", ",".join(map(str, text_ids(n_tokens))), "--max-new-tokens", str(n_new)])
 
 
 def starts(options, _):
     """From nothing to the first token's text, the file in the page cache."""
-    seconds = [generate(options, 16, 1)[0] for _ in range(options.rounds)]
+    seconds = [run(options, 16, 1)[1] for _ in range(options.rounds)]
     yield {"start_to_first_token_s": round(statistics.median(seconds), 3)}
 
 
@@ -167,7 +158,7 @@ def memory(options, _):
     """Peak memory of a whole run behind prompts of several lengths, beside what weights and cache take."""
     file_mb = pathlib.Path(options.model).stat().st_size / 2**20
     for n in [1024, 4096, 7680]:
-        _, peak_mb, output = generate(options, n, 16)
+        output, _, peak_mb = run(options, n, 16)
         cache_mb = output["cache"]["bytes"] / 2**20
         yield {"tokens": n, "peak_mb": round(peak_mb), "weights_mb": round(file_mb), "cache_mb": round(cache_mb),
                "rest_mb": round(peak_mb - file_mb - cache_mb)}
@@ -184,16 +175,10 @@ def stream_gbps(options):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = arguments(__doc__)
     parser.add_argument("--mneme", default=ROOT / "build/mneme")
-    parser.add_argument("--worker", default=ROOT / "build/mneme_worker", help="the program built from mneme_worker.cc")
     parser.add_argument("--cache-bench", default=ROOT / "build/cache_bench")
-    parser.add_argument("--python", default=CACHE / "peers/venv/bin/python", help="that of the peers, for other weight formats")
-    parser.add_argument("--model", default=MODEL, type=lambda path: str(pathlib.Path(path).resolve()))
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--measure", default=",".join(MEASURES), help="of " + ", ".join(MEASURES))
-    parser.add_argument("--out", help="a JSON file for report.py")
     options = parser.parse_args()
     if unknown := set(options.measure.split(",")) - set(MEASURES):
         sys.exit(f"nothing is called {', '.join(sorted(unknown))}; there are {', '.join(MEASURES)}")
@@ -208,9 +193,7 @@ def main():
     about["stream_gbps"].append(stream_gbps(options))
     report(stream_gbps=about["stream_gbps"])
     if options.out:
-        pathlib.Path(options.out).parent.mkdir(parents=True, exist_ok=True)
-        with open(options.out, "w", encoding="utf-8") as file:
-            json.dump(about | {"alone": results}, file, indent=1)
+        save(options.out, about | {"alone": results})
 
 
 if __name__ == "__main__":

@@ -50,12 +50,17 @@ def picture(figures, what, subtitle):
     })
 
 
+def markdown(head, rows):
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(f"{x:,}" if isinstance(x, (int, float)) else x for x in line) + " |" for line in lines)
+
+
 def table(results, what):
     """Markdown: a row for each contender, a column for each point."""
     figures = [r for r in results if r["measure"] == what]
     points = sorted({r["at"] for r in figures})
     ours = {r["at"]: tokens_a_second(r) for r in figures if r["contender"] == "mneme"}
-    rows = [f"| {what} | " + " | ".join(f"{point:,}" for point in points) + " |", "|---" * (len(points) + 1) + "|"]
+    rows = []
     for name in dict.fromkeys(r["contender"] for r in figures):
         speeds = {r["at"]: tokens_a_second(r) for r in figures if r["contender"] == name}
         cells = []
@@ -64,13 +69,8 @@ def table(results, what):
             if point in speeds and point in ours and not name.startswith("mneme"):
                 cell += f" (×{ours[point] / speeds[point]:.1f})"
             cells.append(cell)
-        rows.append(f"| {name} | " + " | ".join(cells) + " |")
-    return "\n".join(rows)
-
-
-def markdown(head, rows):
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(f"{x:,}" if isinstance(x, (int, float)) else x for x in line) + " |" for line in lines)
+        rows.append([name, *cells])
+    return markdown([what, *points], rows)
 
 
 def table_alone(figures, what):
@@ -82,7 +82,7 @@ def table_alone(figures, what):
         known = {(f[row], f[column]): f[cell] for f in figures if column in f}
         names = dict.fromkeys(name for name, _ in known)
         rows = [[name, *(known.get((name, point), "–") for point in points)] for name in names]
-        tables.append(markdown([f"{what}, {cell}", *(f"{point:,}" for point in points)], rows))
+        tables.append(markdown([f"{what}, {cell}", *points], rows))
         figures = [f for f in figures if column not in f]
     if figures:
         keys = list(dict.fromkeys(key for f in figures for key in f if key != "measure"))

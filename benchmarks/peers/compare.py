@@ -177,17 +177,29 @@ def machine():
     return {"cpu": names[0] if names else platform.machine(), "threads": len(names)}
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def arguments(about):
+    """What every script takes that measures with workers."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--worker", default=ROOT / "build/mneme_worker", help="the program built from mneme_worker.cc")
     parser.add_argument("--python", default=CACHE / "peers/venv/bin/python", help="that of the peers")
     parser.add_argument("--model", default=MODEL, type=lambda path: str(pathlib.Path(path).resolve()))
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--out", help="a JSON file for report.py")
+    return parser
+
+
+def save(path, content):
+    pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(content, file, indent=1)
+
+
+def main():
+    parser = arguments(__doc__)
     parser.add_argument("--measure", default=",".join(MEASURES), help="of " + ", ".join(MEASURES))
     parser.add_argument("--points", help="instead of each measure's own, as in 512,2048")
     parser.add_argument("--contenders", help="what names begin with, or = and a whole name; all but float32 ones")
-    parser.add_argument("--out", help="a JSON file for report.py")
     options = parser.parse_args()
     unknown = set(options.measure.split(",")) - set(MEASURES)
     names = [name for name in CONTENDERS if "float32" not in name]
@@ -206,10 +218,8 @@ def main():
             points = [int(point) for point in options.points.split(",")] if options.points else MEASURES[what][0]
             results += measure(workers, list(agreeing), what, points, options.rounds)
     if options.out:
-        pathlib.Path(options.out).parent.mkdir(parents=True, exist_ok=True)
-        with open(options.out, "w", encoding="utf-8") as file:
-            about = {"machine": machine(), "model": os.path.basename(options.model), "gate": agreeing}
-            json.dump(about | {"results": results}, file, indent=1)
+        about = {"machine": machine(), "model": os.path.basename(options.model), "gate": agreeing}
+        save(options.out, about | {"results": results})
 
 
 if __name__ == "__main__":

@@ -33,16 +33,25 @@ for line in sys.stdin:
 """
 
 
-class CompareTest(unittest.TestCase):
+class Pretending(unittest.TestCase):
+    """A folder with a program that only pretends."""
+
+    program = ""
+
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
         self.pretender = os.path.join(self.folder.name, "pretender")
-        Path(self.pretender).write_text(PRETENDER.format(python=sys.executable), encoding="utf-8")
+        Path(self.pretender).write_text(self.program.format(python=sys.executable), encoding="utf-8")
         os.chmod(self.pretender, 0o755)
-        self.out = os.path.join(self.folder.name, "deep", "peers.json")
 
-    def tearDown(self):
-        self.folder.cleanup()
+
+class CompareTest(Pretending):
+    program = PRETENDER
+
+    def setUp(self):
+        super().setUp()
+        self.out = os.path.join(self.folder.name, "deep", "peers.json")
 
     def compare(self, *more):
         command = [sys.executable, BENCHMARKS / "peers" / "compare.py", "--worker", self.pretender, "--python", self.pretender]
@@ -131,17 +140,13 @@ else:
 """
 
 
-class AloneTest(unittest.TestCase):
+class AloneTest(Pretending):
+    program = ALONE
+
     def setUp(self):
-        self.folder = tempfile.TemporaryDirectory()
-        self.pretender = os.path.join(self.folder.name, "pretender")
-        Path(self.pretender).write_text(ALONE.format(python=sys.executable), encoding="utf-8")
-        os.chmod(self.pretender, 0o755)
+        super().setUp()
         self.model = os.path.join(self.folder.name, "small.gguf")
         Path(self.model).write_bytes(bytes(1000))
-
-    def tearDown(self):
-        self.folder.cleanup()
 
     def run_alone(self, *more, **environment):
         programs = [f"--{name}={self.pretender}" for name in ("mneme", "worker", "cache-bench", "python")]
