@@ -274,11 +274,16 @@ std::optional<HiddenStates> Batch::run(TokenBatch tokens, std::span<const std::i
   return states;
 }
 
-/// One pass; the logits of rows[r] become row places[r] of a tensor on the CPU.
+/// One pass; the logits of rows[r] become row places[r] of a tensor on the CPU; places ascend. Where those lie side by
+/// side they are computed there.
 void Batch::compute(const TokenBatch& tokens, std::span<const std::int64_t> rows, at::Tensor& logits,
                     std::span<const std::int64_t> places) {
   const std::int64_t n = std::ssize(rows), vocabulary = model_.config().vocab_size;
   ops::Workspace& workspace = cache_->workspace();
+  if (workspace.device().is_cpu() && n > 0 && places.back() - places.front() == n - 1) {
+    const ops::Rows computed{logits.mutable_data_ptr<float>() + places.front() * vocabulary, n, vocabulary};
+    return model_.forward(tokens, *cache_, rows, computed);
+  }
   const ops::Workspace::Scope scope(workspace);
   const ops::Rows computed = ops::scratch_rows(workspace, n, vocabulary);
   model_.forward(tokens, *cache_, rows, computed);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "mneme/base/error.h"
+#include "mneme/kernels/kernels.h"
 
 namespace mneme {
 namespace {
@@ -15,20 +16,24 @@ constexpr float kBanned = -std::numeric_limits<float>::infinity();
 }  // namespace
 
 void check_finite(std::span<const float> logits) {
-  bool finite = true;
-  for (const float x : logits) finite &= x <= std::numeric_limits<float>::max();  // false for NaN too
-  check(finite, ErrorKind::kFailedPrecondition,
+  const float most = kernels::active().largest(logits.data(), std::ssize(logits));
+  check(most < std::numeric_limits<float>::infinity(), ErrorKind::kFailedPrecondition,
         "the model's logits are not finite: its weights hold NaN, or numbers overflow in this dtype; try float32 or "
         "bfloat16");
 }
 
 std::int64_t argmax(std::span<const float> scores) {
-  std::int64_t best = -1;
-  for (std::size_t i = 0; i < scores.size(); ++i) {
-    if (best < 0 ? scores[i] > kBanned : scores[i] > scores[static_cast<std::size_t>(best)])
-      best = static_cast<std::int64_t>(i);
+  constexpr std::size_t kPart = 1024;
+  float best = kBanned;
+  std::size_t id = 0;
+  for (std::size_t first = 0; first < scores.size(); first += kPart) {
+    const auto part = scores.subspan(first, std::min(kPart, scores.size() - first));
+    if (!(kernels::active().largest(part.data(), std::ssize(part)) > best)) continue;  // NaN is looked at, never taken
+    for (std::size_t i = 0; i < part.size(); ++i) {
+      if (part[i] > best) best = part[i], id = first + i;
+    }
   }
-  return std::max<std::int64_t>(best, 0);
+  return static_cast<std::int64_t>(id);
 }
 
 float largest(std::span<const float> scores) {

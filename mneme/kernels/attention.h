@@ -69,11 +69,11 @@ class Attention {
     const std::int64_t key_bytes = raw_key_bytes();
     for (int i = 0; i < n_parts_; ++i) {
       score(parts_[i], tiles_of(parts_[i]));
-      ask_for(i + 1 < n_parts_ ? tiles_of(parts_[i + 1]) : tiles_of(parts_[0]) + key_bytes);
+      ask_for(i + 1 < n_parts_ ? tiles_of(parts_[i + 1]) : tiles_of(parts_[0]) + key_bytes, kAhead);
     }
     soften();
     for (int i = 0; i < n_parts_; ++i) {
-      if (i + 1 < n_parts_) ask_for(tiles_of(parts_[i + 1]) + key_bytes);
+      if (i + 1 < n_parts_) ask_for(tiles_of(parts_[i + 1]) + key_bytes, kAhead);
       add_values(parts_[i], tiles_of(parts_[i]) + key_bytes);
     }
   }
@@ -211,16 +211,15 @@ class Attention {
   std::byte* rounded() noexcept { return reinterpret_cast<std::byte*>(rounded_); }
 
  private:
+  /// Inside a block the products and the processor run ahead of themselves, but neither knows where the next one lies:
+  /// its beginning is asked for.
+  static constexpr std::int64_t kAhead = 2048;
+
   float* state_of(std::int64_t row) noexcept { return states_ + row * output_stride(); }
 
   VisibleSlots visible_to(std::int64_t row, std::int64_t block) const noexcept {
     const std::int64_t end = args_.n_keys ? args_.n_keys : query_[row] + 1;
     return VisibleSlots::of(args_.visibility, query_[row], end, block);
-  }
-
-  /// Inside a block the products and the processor run ahead of themselves, but neither knows where the next one lies.
-  static void ask_for(const std::byte* tile) noexcept {
-    for (int line = 0; line < 32; ++line) __builtin_prefetch(tile + 64 * line);
   }
 
   const AttendArgs& args_;

@@ -7,11 +7,6 @@
 
 namespace mneme::kernels {
 
-/// Asks for all lines of some bytes.
-[[gnu::always_inline]] inline void ask_for(const std::byte* from, std::int64_t n_bytes) {
-  for (std::int64_t i = 0; i < n_bytes; i += 64) __builtin_prefetch(from + i);
-}
-
 /// Rows of floats times encoded tiles (codes.h), multiplied as the integers that they hold. With codes counted from the
 /// middle z of their range, an element is (code - z) s + o; a row, or a part of it, is rounded to int8: x = a c,
 /// a = max |x| / 127. Sums of integers are exact in any order, so an output's bits are fixed by

@@ -75,6 +75,24 @@ void add(const float* x, std::int64_t n, float* y) noexcept {
   map_pairs<L, plus<L>>(y, x, n, y);
 }
 
+/// The largest of n numbers, -infinity of none. NaN counts as infinity.
+template <class L>
+float largest(const float* x, std::int64_t n) noexcept {
+  const L infinity = L::set1(__builtin_inff());
+  const auto counted = [&](L lanes) { return L::if_less(lanes, infinity, lanes, infinity); };
+  L most[4];
+  for (L& of : most) of = L::zero() - infinity;
+  std::int64_t i = 0;
+  for (; i + 64 <= n; i += 64) {
+    for (int v = 0; v < 4; ++v) most[v] = L::max(most[v], counted(L::load(x + i + 16 * v)));
+  }
+  for (; i + 16 <= n; i += 16) most[0] = L::max(most[0], counted(L::load(x + i)));
+  if (const auto rest = static_cast<int>(n - i)) {
+    most[1] = L::max(most[1], L::keep(counted(L::load_first(x + i, rest)), 0, rest, -__builtin_inff()));
+  }
+  return L::max(L::max(most[0], most[1]), L::max(most[2], most[3])).largest();
+}
+
 /// The sum of squares is one chain of fused multiply-adds in sixteen lanes, then their tree.
 template <class L>
 void rms_norm(const float* x, const float* weight, float eps, std::int64_t n, float* y) noexcept {

@@ -180,6 +180,8 @@ struct Table {
                      float* y) noexcept;
   /// Rotates one head in place: pairs (x[i], x[i + n/2]) by angle i, cosines and sines [n/2] each. (arXiv:2104.09864)
   void (*rotate)(float* x, const float* cosines, const float* sines, std::int64_t n) noexcept;
+  /// The largest of n numbers, -infinity of none. NaN counts as infinity.
+  float (*largest)(const float* x, std::int64_t n) noexcept;
   /// y += x
   void (*add)(const float* x, std::int64_t n, float* y) noexcept;
   /// y = act(gate) * up, or act(gate) where up is null. silu(x) = x / (1 + exp(-x)); gelu in its tanh and its erf form

@@ -21,7 +21,8 @@ namespace mneme::kernels {
 template <class L, class Tiles, WeightFormat kStored>
 struct AmxCodedProduct : CodedProduct<L, kStored> {
   static void product(const ProductArgs& args) noexcept {
-    const std::int64_t n_runs = Base::n_runs(args.inner), n_tiled = n_runs ? args.n_rows / kTile * kTile : 0;
+    const std::int64_t n_runs = Base::n_runs(args.inner);
+    const std::int64_t n_tiled = n_runs && args.n_rows >= kFewestRows ? args.n_rows / kTile * kTile : 0;
     if (n_tiled) {
       // Spans of one length, as far as blocks allow: a short one hides nothing.
       const std::int64_t n_spans = (n_runs + kSpan - 1) / kSpan;
@@ -47,7 +48,8 @@ struct AmxCodedProduct : CodedProduct<L, kStored> {
   static constexpr CodedFormat kCoded = Base::kCoded;
   static constexpr bool kOneSum = kCoded.bits == 4;
   static constexpr int kTile = 16;
-  static constexpr std::int64_t kSpan = 12;  ///< runs whose planes stay in the first-level cache
+  static constexpr std::int64_t kFewestRows = 2 * kTile;  ///< making planes takes as long as a tile of products
+  static constexpr std::int64_t kSpan = 12;               ///< runs whose planes stay in the first-level cache
   static constexpr std::int64_t kTilesAhead = 2;
   static_assert(kSpan % Block::kRuns == 0 && kTile * kPanel * 4 == kRun * kPanel);
 

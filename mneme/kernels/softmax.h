@@ -78,7 +78,8 @@ class Softmax {
   [[gnu::noinline]] void soften(const int* row, int n, const float* scores, float* p, std::int64_t p_stride, float* c,
                                 Meanwhile&& meanwhile = {}) noexcept {
     alignas(64) float lanes[kRows][16], largest[kRows], steps[kRows] = {}, minus_m[kRows];
-    for (int i = n; i < side_by_side(n); ++i) L::zero().store(lanes[i]);
+    const int n_taken = side_by_side(n, []<int N>() { return N; });
+    for (int i = n; i < n_taken; ++i) L::zero().store(lanes[i]);
     for (int i = 0; i < n; ++i) {
       const float* const s = scores + i * kBlockTokens;
       L::max(L::max(L::load(s), L::load(s + 16)), L::max(L::load(s + 32), L::load(s + 48))).store(lanes[i]);
@@ -125,17 +126,20 @@ class Softmax {
   }
 
  private:
-  static constexpr int side_by_side(int n) { return n <= 4 ? 4 : n <= 8 ? 8 : kRows; }
-
+  /// f for as many rows as n of them are taken for.
+  template <class F>
+  [[gnu::always_inline]] static auto side_by_side(int n, F f) noexcept {
+    if (n <= 4) return f.template operator()<4>();
+    return n <= 8 ? f.template operator()<8>() : f.template operator()<kRows>();
+  }
   template <class Op>
   [[gnu::always_inline]] static L across(const float (*lanes)[16], int n, Op op) noexcept {
-    return n <= 4 ? across<4>(lanes, op) : n <= 8 ? across<8>(lanes, op) : across<kRows>(lanes, op);
-  }
-  template <int N, class Op>
-  [[gnu::always_inline]] static L across(const float (*lanes)[16], Op op) noexcept {
-    L v[N];
-    for (int i = 0; i < N; ++i) v[i] = L::load(lanes[i]);
-    return op.template operator()<N>(v);
+    return side_by_side(
+        n, [&]<int N>() __attribute__((always_inline)) {
+          L v[N];
+          for (int i = 0; i < N; ++i) v[i] = L::load(lanes[i]);
+          return op.template operator()<N>(v);
+        });
   }
 
   const AttendArgs& args_;

@@ -80,6 +80,7 @@ constexpr Table make_table(const char* name) {
   table.layer_norm = layer_norm<L>;
   table.rotate = rotate<L>;
   table.add = add<L>;
+  table.largest = largest<L>;
   table.relu_multiply = activate<L, relu<L>>;
   table.silu_multiply = activate<L, silu<L>>;
   table.gelu_tanh_multiply = activate<L, gelu_tanh<L>>;

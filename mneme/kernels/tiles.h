@@ -65,6 +65,11 @@ struct Tile {
 /// more streams than a processor prefetches.
 constexpr int panels_beside(int n) { return n < 1 ? 1 : n < 4 ? n : 4; }
 
+/// Asks for all lines of some bytes.
+[[gnu::always_inline]] inline void ask_for(const std::byte* from, std::int64_t n_bytes) {
+  for (std::int64_t i = 0; i < n_bytes; i += 64) __builtin_prefetch(from + i);
+}
+
 /// Calls f with the compile-time constant n of 1 .. kMax.
 template <int kMax, class F>
 [[gnu::always_inline]] inline void with_constant(std::int64_t n, F f) {

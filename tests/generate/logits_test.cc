@@ -23,6 +23,21 @@ TEST(LogitsTest, TheBestOfEqualsIsTheLowestAndNeverNan) {
   EXPECT_EQ(argmax(Scores{}), 0);
 }
 
+TEST(LogitsTest, TheBestOfManyIsFoundInEveryPart) {
+  for (const std::size_t n : {1023u, 1024u, 1025u, 5000u}) {
+    Scores scores(n, -2.0f);
+    scores[n / 2] = kNan;
+    for (const std::size_t place : {std::size_t{0}, std::size_t{1}, n / 2 - 1, n / 2 + 1, n - 1}) {
+      scores[place] = -1.0f;
+      if (place + 7 < n / 2) scores[place + 7] = -1.0f;
+      EXPECT_EQ(argmax(scores), static_cast<std::int64_t>(place)) << n;
+      for (float& score : scores) score = score == -1.0f ? -2.0f : score;
+    }
+    scores[n / 3] = kInfinity;
+    EXPECT_EQ(argmax(scores), static_cast<std::int64_t>(n / 3));
+  }
+}
+
 TEST(LogitsTest, LogitsThatAreNoNumbersAreAnError) {
   std::vector<float> logits(67, 1.0f);
   logits[3] = -kInfinity;  // a ban is none

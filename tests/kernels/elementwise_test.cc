@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
+#include <limits>
 
 #include "tests/kernels/tables_under_test.h"
 #include "tests/support/floats.h"
@@ -87,6 +89,26 @@ TEST(Elementwise, ActivationsOfLargeArguments) {
       kernel(gate.data(), up.data(), 6, y.data());
       for (int i = 0; i < 3; ++i) EXPECT_NEAR(y[i], 0.0f, 1e-30f) << gate[i];
       for (int i = 3; i < 6; ++i) EXPECT_EQ(y[i], gate[i]);
+    }
+  }
+}
+
+TEST(Largest, WhereverItIs) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();
+  for (const Table* table : tables_under_test()) {
+    EXPECT_EQ(table->largest(nullptr, 0), -kInfinity);
+    for (std::int64_t n : {1, 2, 15, 16, 17, 63, 64, 65, 83, 130, 200}) {
+      Vector x(static_cast<std::size_t>(n), -kInfinity);
+      EXPECT_EQ(table->largest(x.data(), n), -kInfinity) << table->name << ' ' << n;
+      for (float& of : x) of = -7.5f;
+      for (float& of : x) {
+        of = -3.25f;
+        ASSERT_EQ(table->largest(x.data(), n), -3.25f) << table->name << ' ' << n << ' ' << &of - x.data();
+        of = kNan;
+        ASSERT_EQ(table->largest(x.data(), n), kInfinity) << table->name << ' ' << n << ' ' << &of - x.data();
+        of = -8.0f;
+        ASSERT_EQ(table->largest(x.data(), n), *std::ranges::max_element(x)) << table->name << ' ' << n;
+      }
     }
   }
 }
