@@ -101,6 +101,13 @@ struct LanesAvx2 {
     const __m256 less = _mm256_and_ps(_mm256_cmp_ps(a.lo, b.lo, _CMP_LT_OQ), _mm256_cmp_ps(a.hi, b.hi, _CMP_LT_OQ));
     return _mm256_movemask_ps(less) == 0xff;
   }
+  template <int kHalf>
+  static LanesAvx2 exchanged(LanesAvx2 a) {
+    if constexpr (kHalf == 8) return {a.hi, a.lo};
+    if constexpr (kHalf == 4) return {_mm256_permute2f128_ps(a.lo, a.lo, 1), _mm256_permute2f128_ps(a.hi, a.hi, 1)};
+    constexpr int kOrder = kHalf == 1 ? 0xb1 : 0x4e;
+    return {_mm256_shuffle_ps(a.lo, a.lo, kOrder), _mm256_shuffle_ps(a.hi, a.hi, kOrder)};
+  }
   static LanesAvx2 keep(LanesAvx2 a, int first, int last, float fill) {
     const __m256 other = _mm256_set1_ps(fill);
     return {_mm256_blendv_ps(other, a.lo, range_mask(first, last, 0)),

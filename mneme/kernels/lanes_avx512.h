@@ -84,6 +84,12 @@ struct LanesOfAvx512 {
     return {_mm512_mask_blend_ps(_mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ), y.v, x.v)};
   }
   static bool all_less(LanesOfAvx512 a, LanesOfAvx512 b) { return _mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ) == 0xffff; }
+  template <int kHalf>
+  static LanesOfAvx512 exchanged(LanesOfAvx512 a) {
+    constexpr int kNeighbours = 0xb1, kPairs = 0x4e;
+    if constexpr (kHalf < 4) return {_mm512_shuffle_ps(a.v, a.v, kHalf == 1 ? kNeighbours : kPairs)};
+    return {_mm512_shuffle_f32x4(a.v, a.v, kHalf == 4 ? kNeighbours : kPairs)};
+  }
   static LanesOfAvx512 keep(LanesOfAvx512 a, int first, int last, float fill) {
     const __mmask16 mask = static_cast<__mmask16>(below(last) & ~below(first));
     return {_mm512_mask_blend_ps(mask, _mm512_set1_ps(fill), a.v)};

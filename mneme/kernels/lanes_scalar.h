@@ -141,6 +141,11 @@ struct LanesScalar {
     for (int i = 0; i < 16; ++i) all = all && a.v[i] < b.v[i];
     return all;
   }
+  /// Lane i is a's lane i ^ kHalf; kHalf is 1, 2, 4 or 8.
+  template <int kHalf>
+  static LanesScalar exchanged(LanesScalar a) {
+    return each([&](int i) { return a.v[i ^ kHalf]; });
+  }
   /// Lanes first <= i < last of `a`, `fill` elsewhere; any integers are allowed.
   static LanesScalar keep(LanesScalar a, int first, int last, float fill) {
     return each([&](int i) { return i >= first && i < last ? a.v[i] : fill; });
