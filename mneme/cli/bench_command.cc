@@ -38,8 +38,8 @@ std::string row(const Json& line) {
 }
 
 int run(Flags& flags, Console& console) {
-  if (!flags.depths.empty()) flags.request.depths = parse_ids(flags.depths);
-  if (!flags.batch_sizes.empty()) flags.request.batch_sizes = parse_ids(flags.batch_sizes);
+  if (!flags.depths.empty()) flags.request.depths = parse_numbers(flags.depths);
+  if (!flags.batch_sizes.empty()) flags.request.batch_sizes = parse_numbers(flags.batch_sizes);
   flags.request.model.path = find_model(flags.request.model.path);
   const Interrupt interrupt;
   bool has_header = false;

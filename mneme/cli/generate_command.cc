@@ -59,7 +59,7 @@ std::vector<tasks::Prompt> prompts_of(const CLI::App& app) {
     if (name != "--prompt" && name != "--prompt-file" && name != "--ids") continue;
     const std::string& value = option->results()[seen[option]++];
     if (name == "--ids") {
-      prompts.emplace_back(parse_ids(value));
+      prompts.emplace_back(parse_numbers(value));
     } else {
       prompts.emplace_back(name == "--prompt" ? value : read_text(value));
     }
@@ -76,7 +76,7 @@ std::string shown_text(const Json& text, const std::vector<std::int64_t>& new_id
 
 std::vector<std::vector<std::int64_t>> decoder_prompts_of(const CLI::App& app) {
   std::vector<std::vector<std::int64_t>> prompts;
-  for (const std::string& ids : app.get_option("--decoder-ids")->results()) prompts.push_back(parse_ids(ids));
+  for (const std::string& ids : app.get_option("--decoder-ids")->results()) prompts.push_back(parse_numbers(ids));
   return prompts;
 }
 

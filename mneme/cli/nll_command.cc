@@ -23,7 +23,7 @@ int run(Flags& flags, Console& console) {
   if (flags.ids.empty()) {
     flags.request.text = read_text(flags.text_file);
   } else {
-    flags.request.text = parse_ids(flags.ids);
+    flags.request.text = parse_numbers(flags.ids);
   }
   flags.request.model.path = find_model(flags.request.model.path);
   const Json result = load_tasks().nll(flags.request);

@@ -75,6 +75,7 @@ int run(int argc, const char* const* argv, Console& console) {
 
 int run_program(int argc, const char* const* argv) {
   std::signal(SIGPIPE, SIG_IGN);  // a reader that goes away is StdoutClosed
+  std::signal(SIGXFSZ, SIG_IGN);  // a file past the shell's limit (ulimit -f) is an error like a full disk
   Console console;
   std::set<std::string> warned;  // a warning is worth a word, not one for each turn
   set_warning_handler([&](const std::string& text) {

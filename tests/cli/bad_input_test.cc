@@ -163,6 +163,16 @@ TEST_F(BadInputTest, PathsThatTheSystemRefuses) {
   EXPECT_THAT(refused({"generate", "--model", model_.path("config.json"), "--ids", "1"}), HasSubstr("model folder"));
 }
 
+TEST_F(BadInputTest, AFileThatOutgrowsTheShellsLimit) {
+  const std::string path = model_.path("kept.cache");
+  const std::string command = "ulimit -f 1; exec '" + testing::built("mneme") + "' generate --model '" + model_.path() +
+                              "' --ids 1,2,3 --max-new-tokens 2 --prompt-cache '" + path + "'";
+  const Finished finished = Process({"/bin/sh", "-c", command}).finish();
+  EXPECT_EQ(finished.code, 0) << "signal " << finished.signal;  // the text is there, and a warning
+  EXPECT_THAT(finished.err, AllOf(HasSubstr(path), HasSubstr("too large")));
+  EXPECT_FALSE(std::filesystem::exists(path));
+}
+
 TEST_F(BadInputTest, WeightsThatAreNoNumbers) {
   std::string weights = testing::read_file(model_.path("model.safetensors"));
   for (std::size_t i = weights.size() - 512; i < weights.size(); ++i) weights[i] = '\xff';  // NaN in bfloat16

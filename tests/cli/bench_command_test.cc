@@ -34,6 +34,11 @@ TEST(BenchCommandTest, MeasuresEveryDepthAndBatchSize) {
   EXPECT_GT(result["weight_bytes"], 0);
 }
 
+TEST(BenchCommandTest, DepthsThatAreNoNumbersAreNotCalledIds) {
+  EXPECT_THAT(refused({"bench", "--depths", "4k"}),
+              ::testing::AllOf(::testing::HasSubstr("4k"), ::testing::HasSubstr("numbers")));
+}
+
 TEST(BenchCommandTest, TakesEveryCache) {
   const TinyModel model;
   for (const Arguments& cache : {Arguments{"--cache-implementation", "static"}, Arguments{"--no-use-cache"},

@@ -13,16 +13,16 @@ using Ids = std::vector<std::int64_t>;
 using testing::thrown;
 
 TEST(InputTest, IdsWithOrWithoutSpaces) {
-  EXPECT_EQ(parse_ids("1,2,3"), Ids({1, 2, 3}));
-  EXPECT_EQ(parse_ids(" 1 , 22\n,3 "), Ids({1, 22, 3}));
-  EXPECT_EQ(parse_ids("-1"), Ids({-1}));  // the model says what is wrong with it
-  EXPECT_EQ(parse_ids(""), Ids());
-  EXPECT_EQ(parse_ids(" "), Ids());
+  EXPECT_EQ(parse_numbers("1,2,3"), Ids({1, 2, 3}));
+  EXPECT_EQ(parse_numbers(" 1 , 22\n,3 "), Ids({1, 22, 3}));
+  EXPECT_EQ(parse_numbers("-1"), Ids({-1}));  // the model says what is wrong with it
+  EXPECT_EQ(parse_numbers(""), Ids());
+  EXPECT_EQ(parse_numbers(" "), Ids());
 }
 
-TEST(InputTest, WhatIsNoListOfIdsIsRefused) {
+TEST(InputTest, WhatIsNoListOfNumbersIsRefused) {
   for (const char* text : {"a", "1,a", "1 2", "1,,2", ",1", "1,", "1, ", "1.5", "0x1", "9223372036854775808"}) {
-    EXPECT_THAT(thrown(ErrorKind::kInvalidArgument, [&] { parse_ids(text); }), ::testing::HasSubstr("\"")) << text;
+    EXPECT_THAT(thrown(ErrorKind::kInvalidArgument, [&] { parse_numbers(text); }), ::testing::HasSubstr("\"")) << text;
   }
 }
 
