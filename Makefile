@@ -25,7 +25,7 @@ setup:  ## install what is missing: Debian packages, LibTorch, the default model
 run: setup  ## generate text with the default model; PROMPT="..." ARGS="--max-new-tokens 64"
 	$(call configure,release,build)
 	@cmake --build build --target mneme_program -j $(JOBS)
-	@build/mneme generate --chat --prompt "$$MNEME_PROMPT" --max-new-tokens 256 $(ARGS)
+	@build/mneme generate --chat --prompt "$$MNEME_PROMPT" $(if $(findstring --max-new-tokens,$(ARGS)),,--max-new-tokens 256) $(ARGS)
 
 build: setup  ## release build of everything, in build/
 	$(call configure,release,build)

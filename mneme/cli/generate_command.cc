@@ -176,7 +176,7 @@ Examples:
   mneme generate --prompt "I like rock music because" --max-new-tokens 40
   mneme generate --chat --prompt-file question.txt --do-sample --top-p 0.9 --max-new-tokens 200
   mneme generate --model ./whisper-tiny --audio speech.wav --language en --max-new-tokens 200
-  mneme generate --prompt-file long.txt --prompt-cache long.cache      # the second time it is read in milliseconds
+  mneme generate --prompt-file long.txt --prompt-cache long.cache --max-new-tokens 200    # read once: then milliseconds
   mneme generate --prompt "One, two," --prompt "Uno, dos," --cache-implementation static --json)");
   return {app, [app, flags](Console& console) { return run(*app, *flags, console); }};
 }

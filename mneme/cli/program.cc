@@ -22,7 +22,7 @@ constexpr const char* kFooter = R"(
 Examples:
   mneme generate --prompt "I like rock music because" --max-new-tokens 40
   mneme generate --chat --prompt "Why do cats purr?" --do-sample --temperature 0.7 --seed 1
-  mneme generate --model ./Qwen3-0.6B --dtype bfloat16 --prompt-file story.txt --json
+  mneme generate --model ./Qwen3-0.6B --dtype bfloat16 --prompt-file story.txt --max-new-tokens 200 --json
   mneme COMMAND --help
 
 Exit codes: 0 done, 1 a failure while running, 2 wrong usage or input, 130 interrupted.)";
