@@ -33,8 +33,10 @@ struct CodedProduct {
     for (std::int64_t m = 0; m < n_rows; ++m) {
       const Row row(static_cast<std::byte*>(out) + m * bytes, inner);
       const float* const from = x + m * x_stride;
-      for (std::int64_t run = 0; run < inner / kRun; ++run) round_run<4>(from + run * kRun, row, run);
-      if (inner % kRun) round_run<2>(from + inner / kRun * kRun, row, inner / kRun);
+      std::int64_t run = 0;
+      for (; run + 4 <= inner / kRun; run += 4) round_runs<4, 4>(from + run * kRun, row, run);
+      for (; run < inner / kRun; ++run) round_runs<1, 4>(from + run * kRun, row, run);
+      if (inner % kRun) round_runs<1, 2>(from + run * kRun, row, run);
     }
   }
 
@@ -78,30 +80,33 @@ struct CodedProduct {
     return {static_cast<std::byte*>(const_cast<void*>(args.x)) + m * args.x_stride, args.inner};
   }
 
-  /// Of 16 n numbers; the others are zero.
-  template <int n>
-  static void round_run(const float* x, const Row& row, std::int64_t run) {
-    L v[4] = {L::zero(), L::zero(), L::zero(), L::zero()};
-    L magnitude = L::zero(), all = L::zero();
-    for (int i = 0; i < n; ++i) {
-      v[i] = L::load(x + 16 * i);
-      magnitude = L::max_magnitude(magnitude, v[i]);
-      all = all + v[i] * L::zero();
+  /// G runs, of 16 n numbers each; the others are zero. What crosses lanes does so for all of them at once.
+  template <int G, int n>
+  static void round_runs(const float* x, const Row& row, std::int64_t run) {
+    L most[G], zeros[G];
+    for (int g = 0; g < G; ++g) {
+      most[g] = zeros[g] = L::zero();
+      for (int i = 0; i < n; ++i) {
+        const L v = L::load(x + g * kRun + 16 * i);
+        most[g] = L::max_magnitude(most[g], v);
+        zeros[g] = L::fma(v, L::zero(), zeros[g]);
+      }
     }
-    const float largest = magnitude.largest();
+    alignas(64) float inverses[16], sums[16];
+    const L largest = L::template largest<G>(most);
     // What is not a number stays so: 0 * x is 0 for all others.
-    row.scales[run] = largest / (127.0f * kRowScaleDown) + all.sum();
-    const L inverse = L::set1(largest > 0x1p-100f ? 127.0f / largest : 0.0f);
-    float sums[4];
-    for (int i = 0; i < 4; ++i) {
+    (largest / L::set1(127.0f * kRowScaleDown) + L::template sums<G>(zeros)).store_first(row.scales + run, G);
+    L::if_less(L::set1(0x1p-100f), largest, L::set1(127.0f) / largest, L::zero()).store(inverses);
+    L codes[4 * G];
+    for (int v = 0; v < 4 * G; ++v) {
+      const L scaled = v % 4 < n ? L::load(x + 16 * v) * L::set1(inverses[v / 4]) : L::zero();
       // max() takes its second operand for what is no number: codes stay in their range whatever x is.
-      const L codes = L::min(L::max(L::round(v[i] * inverse), L::set1(-127.0f)), L::set1(127.0f));
-      codes.store_int8(row.codes + run * kRun + 16 * i);
-      sums[i] = codes.sum();  // exact in any order
-      row.half_sums[4 * run + i] = static_cast<std::int32_t>(sums[i]);
+      codes[v] = L::min(L::max(L::round(scaled), L::set1(-127.0f)), L::set1(127.0f));
+      codes[v].store_int8(row.codes + run * kRun + 16 * v);
     }
-    row.sums[2 * run] = sums[0] + sums[1];
-    row.sums[2 * run + 1] = sums[2] + sums[3];
+    L::template sums<4 * G>(codes).store(sums);  // exact in any order
+    for (int v = 0; v < 4 * G; ++v) row.half_sums[4 * run + v] = static_cast<std::int32_t>(sums[v]);
+    for (int v = 0; v < 2 * G; ++v) row.sums[2 * run + v] = sums[2 * v] + sums[2 * v + 1];
   }
 
   /// What codes count from. Where dot products want signed bytes made unsigned, those count from the middle.
